@@ -4,6 +4,7 @@
 use paceline_units::{Bytes, Gain, Instant, parameters};
 
 use crate::options::choice;
+use crate::slowdown::SharedSlowdown;
 use crate::state::state;
 use crate::window::{AfterIdle, Phase, Settings, Window, by_window};
 use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
@@ -51,6 +52,7 @@ impl From<Parameters> for Settings {
             pacing: p.pacing,
             ecn: true,
             after_idle: p.after_idle,
+            slowdown: SharedSlowdown::Never,
         }
     }
 }
@@ -140,7 +142,7 @@ impl Described for Dctcp {
     const SUMMARY: &'static str =
         "Reno's window, reduced in proportion to the part of the data that is marked";
     const SOURCE: &'static str = "RFC 8257";
-    const PHASES: &'static [&'static str] = Phase::WORDS;
+    const PHASES: &'static [&'static str] = Phase::WITHOUT_CSS;
 
     fn needs(parameters: &Self::Parameters) -> Signals {
         Signals {

@@ -31,6 +31,7 @@ pub mod prague;
 mod registry;
 pub mod reno;
 mod signals;
+mod slowdown;
 mod state;
 pub mod swift;
 mod window;

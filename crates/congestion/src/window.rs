@@ -5,6 +5,7 @@ use paceline_units::{Bytes, Duration, Gain, Rate, Value};
 
 use crate::hystart::HyStart;
 use crate::options::choice;
+use crate::slowdown::{Shared, SharedSlowdown};
 use crate::state::state;
 use crate::words::words;
 use crate::{Ack, CaState, Config, Ecn};
@@ -37,11 +38,13 @@ words! {
         CongestionAvoidance = "CongestionAvoidance",
         Recovery = "Recovery",
         Loss = "Loss",
+        /// The window is limited to a few packets ([`Shared`]).
+        Slowdown = "Slowdown",
     }
 }
 
 impl Phase {
-    /// Those of a sender without HyStart++.
+    /// Those of a sender without HyStart++ and slowdowns.
     pub(crate) const WITHOUT_CSS: &'static [&'static str] = &[
         Self::SlowStart.word(),
         Self::CongestionAvoidance.word(),
@@ -69,6 +72,7 @@ pub(crate) struct Settings {
     pub(crate) pacing: bool,
     pub(crate) ecn: bool,
     pub(crate) after_idle: AfterIdle,
+    pub(crate) slowdown: SharedSlowdown,
 }
 
 choice! {
@@ -106,6 +110,9 @@ macro_rules! window_parameters {
                 /// After nothing was sent for an RTO: restart with the initial window (RFC 5681
                 /// 4.1), or keep the window
                 after_idle: Choice($crate::window::AfterIdle) = $crate::window::AfterIdle::Restart;
+                /// Periodic slowdowns, in which every flow can measure its base RTT: none, LEDBAT++'s
+                /// or BBRv1's (IETF 115, BBR and LEDBAT++)
+                slowdown: Choice($crate::slowdown::SharedSlowdown) = $crate::slowdown::SharedSlowdown::Never;
             }
         }
 
@@ -119,6 +126,7 @@ macro_rules! window_parameters {
                     pacing: p.pacing,
                     ecn: p.ecn,
                     after_idle: p.after_idle,
+                    slowdown: p.slowdown,
                 }
             }
         }
@@ -134,7 +142,7 @@ macro_rules! by_window {
         }
 
         fn cwnd(&self) -> paceline_units::Bytes {
-            self.window.cwnd()
+            self.window.allowed()
         }
 
         fn pacing_rate(&self) -> Option<paceline_units::Rate> {
@@ -222,6 +230,7 @@ pub(crate) struct Window {
     ecn_gate: EcnGate,
     srtt: Duration,
     pacing_rate: Option<Rate>,
+    slowdown: Option<Shared>,
 }
 
 impl Window {
@@ -243,6 +252,7 @@ impl Window {
             ecn_gate: EcnGate::default(),
             srtt: config.srtt.unwrap_or(Duration::ZERO),
             pacing_rate: None,
+            slowdown: Shared::new(settings.slowdown, config.now),
         };
         window.pace(Bytes::ZERO);
         window
@@ -252,8 +262,24 @@ impl Window {
         self.mss
     }
 
+    /// The algorithm's window, which a slowdown leaves as it is.
     pub(crate) fn cwnd(&self) -> Bytes {
         self.cwnd
+    }
+
+    /// The window that the sender may use.
+    pub(crate) fn allowed(&self) -> Bytes {
+        self.limit().map_or(self.cwnd, |limit| self.cwnd.min(limit))
+    }
+
+    /// The limit of a slowdown.
+    fn limit(&self) -> Option<Bytes> {
+        self.slowdown.and_then(|slowdown| slowdown.limit(self.mss))
+    }
+
+    /// Whether a slowdown, or the slow start after it, takes the place of the algorithm's growth.
+    pub(crate) fn is_held(&self) -> bool {
+        self.slowdown.is_some_and(|slowdown| slowdown.holds())
     }
 
     pub(crate) fn ssthresh(&self) -> Bytes {
@@ -291,6 +317,7 @@ impl Window {
         let cut = self.settings.after_idle == AfterIdle::Restart && self.cwnd > self.initial;
         if cut {
             self.set_cwnd(self.initial);
+            self.cancel_slowdown();
             self.pace(Bytes::ZERO);
         }
         cut
@@ -323,7 +350,14 @@ impl Window {
     pub(crate) fn collapse(&mut self) {
         self.cwnd = self.mss;
         self.after_timeout = true;
+        self.cancel_slowdown();
         self.pace(Bytes::ZERO);
+    }
+
+    fn cancel_slowdown(&mut self) {
+        if let Some(slowdown) = &mut self.slowdown {
+            slowdown.cancel();
+        }
     }
 
     pub(crate) fn end_episode(&mut self) {
@@ -357,7 +391,23 @@ impl Window {
             // The network itself reported it: nothing about it is spurious.
             self.undo = None;
         }
+        self.slow_down(ack);
         signal
+    }
+
+    /// Begins or ends a slowdown, not in fast recovery, in which the transport sets the window.
+    fn slow_down(&mut self, ack: &Ack) {
+        let Some(slowdown) = &mut self.slowdown else {
+            return;
+        };
+        let in_slow_start = self.cwnd < self.ssthresh;
+        if ack.ca_state != CaState::Recovery
+            && let Some(from) = slowdown.on_ack(ack, self.srtt, self.mss, in_slow_start)
+            && from < self.cwnd
+        {
+            self.set_ssthresh(self.cwnd);
+            self.set_cwnd(from);
+        }
     }
 
     /// Whether the window may grow on this ACK: not while the transport reduces it (RFC 9937), not
@@ -370,6 +420,9 @@ impl Window {
     /// Slow start, with HyStart++ if it is active. Returns the acknowledged data that is left for
     /// congestion avoidance.
     pub(crate) fn slow_start(&mut self, ack: &Ack) -> Bytes {
+        if self.limit().is_some() {
+            return Bytes::ZERO;
+        }
         if self.cwnd >= self.ssthresh {
             self.leave_slow_start();
             return ack.newly_acked;
@@ -426,7 +479,8 @@ impl Window {
         if !self.settings.pacing || self.srtt == Duration::ZERO {
             return;
         }
-        self.pacing_rate = Some(window_rate(self.cwnd, self.ssthresh, in_flight, self.srtt));
+        let cwnd = self.allowed();
+        self.pacing_rate = Some(window_rate(cwnd, self.ssthresh, in_flight, self.srtt));
     }
 
     /// None without pacing, and before the first RTT is known.
@@ -437,7 +491,7 @@ impl Window {
     /// Without pacing, a whole window; with it, the data of a millisecond.
     pub(crate) fn send_quantum(&self) -> Bytes {
         match self.pacing_rate {
-            None => self.cwnd.max(MAX_QUANTUM),
+            None => self.allowed().max(MAX_QUANTUM),
             Some(rate) => rate
                 .volume_in(Duration::from_millis(1))
                 .min(MAX_QUANTUM)
@@ -455,6 +509,9 @@ impl Window {
 
     pub(crate) fn phase(&self) -> Phase {
         match Phase::of(self.ca_state, self.cwnd < self.ssthresh) {
+            Phase::SlowStart | Phase::CongestionAvoidance if self.limit().is_some() => {
+                Phase::Slowdown
+            }
             Phase::SlowStart if self.hystart.in_css() => Phase::Css,
             phase => phase,
         }

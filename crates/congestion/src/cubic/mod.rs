@@ -216,6 +216,7 @@ impl Controller for Cubic {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
+        let held = self.window.is_held();
         if self.window.begin_ack(ack) {
             // 4.6: after an ECN signal the window may fall to one segment, where a threshold of two
             // leaves room for slow start.
@@ -224,7 +225,7 @@ impl Controller for Cubic {
             self.window.set_cwnd(reduced);
         } else {
             let acked = self.window.slow_start(ack);
-            if !ack.cwnd_limited {
+            if !ack.cwnd_limited || held {
                 self.hold_clock(ack.now);
             } else if acked > Bytes::ZERO && Window::may_grow(ack) {
                 if self.epoch.epoch_start.is_none() {

@@ -11,9 +11,9 @@ mod plus_plus;
 #[cfg(test)]
 mod tests;
 
+pub use crate::slowdown::Slowdown;
 pub use classic::{Ledbat, Parameters};
 pub use parameters::{
-    DecreasePace, GainTarget, LossInSlowdown, PlusPlusParameters, RampEnd, RampGain, Slowdown,
-    TargetRule,
+    DecreasePace, GainTarget, LossInSlowdown, PlusPlusParameters, RampEnd, RampGain, TargetRule,
 };
 pub use plus_plus::LedbatPlusPlus;

@@ -5,6 +5,7 @@ use paceline_units::{Duration, Gain, parameters};
 
 use super::delay::MAX_HISTORY;
 use crate::options::choice;
+use crate::slowdown::{self, Rule, Slowdown};
 
 choice! {
     /// The target for the queuing delay.
@@ -23,18 +24,6 @@ choice! {
         Fixed = "fixed" default,
         /// The current one.
         Effective = "effective",
-    }
-}
-
-choice! {
-    /// How often, for how long and how far the window is cut to measure the base RTT.
-    Slowdown {
-        /// As in the draft: two packets for two round trips, after nine times the duration of the
-        /// last slowdown and its ramp.
-        Periodic = "periodic" default,
-        /// Like BBRv1's ProbeRTT: four packets for 200 ms and at least a round trip, 10 s after the
-        /// base RTT was last measured.
-        BbrStyle = "bbr-style",
     }
 }
 
@@ -99,17 +88,17 @@ parameters! {
         slowdown: Choice(Slowdown) = Slowdown::Periodic;
         /// Time from the end of a ramp to the next slowdown, as a multiple of the duration of
         /// slowdown and ramp (4.4)
-        slowdown_factor: Count(1, 1000) = 9;
+        slowdown_factor: Count(1, 1000) = slowdown::FACTOR;
         /// Round trips of two packets in a periodic slowdown (4.4)
-        slowdown_rounds: Count(1, 100) = 2;
+        slowdown_rounds: Count(1, 100) = slowdown::ROUNDS;
         /// A decrease delays the next slowdown by this; 30 s in XNU
         slowdown_deferral: Millis(0, HOUR_MS) = Duration::ZERO;
         /// bbr-style: time since the base RTT was last measured
-        bbr_interval: Millis(100, HOUR_MS) = Duration::from_secs(10);
+        bbr_interval: Millis(100, HOUR_MS) = slowdown::BBR_INTERVAL;
         /// bbr-style: time at the floor, at least a round trip
-        bbr_duration: Millis(0, HOUR_MS) = Duration::from_millis(200);
+        bbr_duration: Millis(0, HOUR_MS) = slowdown::BBR_DURATION;
         /// bbr-style: the floor in packets
-        bbr_window: Count(1, 1000) = 4;
+        bbr_window: Count(1, 1000) = slowdown::BBR_PACKETS;
         /// Growth after a periodic slowdown, which the draft leaves open (4.4)
         ramp: Choice(RampGain) = RampGain::Scaled;
         /// threshold (4.1), or target as in XNU and in UC3M's receiver
@@ -125,6 +114,20 @@ parameters! {
         current_filter: Count(1, 10) = 4;
         /// Pace at 2 cwnd/srtt in slow start, at 1.2 cwnd/srtt after it (Linux)
         pacing: Flag = false;
+    }
+}
+
+impl PlusPlusParameters {
+    /// Those of slowdowns.
+    pub(super) fn rule(&self) -> Rule {
+        Rule {
+            kind: self.slowdown,
+            factor: self.slowdown_factor,
+            rounds: self.slowdown_rounds,
+            interval: self.bbr_interval,
+            duration: self.bbr_duration,
+            packets: self.bbr_window,
+        }
     }
 }
 

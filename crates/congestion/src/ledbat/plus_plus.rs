@@ -7,16 +7,14 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 use super::delay::{BaseHistory, CurrentFilter};
 use super::fine::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
 use super::parameters::{
-    DecreasePace, GainTarget, LossInSlowdown, PlusPlusParameters, RampEnd, RampGain, Slowdown,
-    TargetRule,
+    DecreasePace, GainTarget, LossInSlowdown, PlusPlusParameters, RampEnd, RampGain, TargetRule,
 };
+use crate::slowdown::{Clock, INITIAL_ROUNDS, LeastRtt, Slowdown};
 use crate::state::state;
 use crate::window::Window;
 use crate::words::words;
 use crate::{Ack, CaState, Config, Controller, Described, Sent, Signals};
 
-/// Round trips from the end of the initial slow start to the initial slowdown (4.4).
-const INITIAL_SLOWDOWN_ROUNDS: u64 = 2;
 /// A pause of this length is idleness: the minimum retransmission timeout (RFC 6298 2.4).
 const IDLE: Duration = Duration::from_secs(1);
 const PACING_SLOW_START: Gain = Gain::from_millionths(2_000_000);
@@ -45,18 +43,15 @@ const RECOVERY: &str = "Recovery";
 enum Base {
     /// By RFC 6817's history.
     History(BaseHistory),
-    /// By BBR's filter: the minimum since `seen`, when a sample was last as low.
-    Window {
-        least: Option<Duration>,
-        seen: Instant,
-    },
+    /// By BBR's filter.
+    Window(LeastRtt),
 }
 
 impl Base {
     fn least(&self) -> Option<Duration> {
         match self {
             Self::History(history) => history.least(),
-            Self::Window { least, .. } => *least,
+            Self::Window(window) => window.least,
         }
     }
 }
@@ -83,13 +78,7 @@ pub struct LedbatPlusPlus {
     ca_state: CaState,
     /// The time of the flow's last event, to detect idle periods.
     last_event: Instant,
-    /// The start of the slowdown, or of the one whose ramp is in progress.
-    slowdown_begin: Instant,
-    /// When the next periodic slowdown is due.
-    next_slowdown: Option<Instant>,
-    /// `bbr-style`: when the floor was reached, and the delivered data that completes a round from
-    /// then.
-    at_floor: Option<(Instant, Bytes)>,
+    slowdown: Clock,
     /// `spread`: delivered data that ends the round trip, and the remaining reduction in it.
     decrease_round: Bytes,
     decrease_left: i128,
@@ -141,10 +130,7 @@ impl LedbatPlusPlus {
                 parameters.base_history,
                 parameters.base_interval,
             )),
-            Slowdown::BbrStyle => Base::Window {
-                least: None,
-                seen: config.now,
-            },
+            Slowdown::BbrStyle => Base::Window(LeastRtt::new(config.now)),
         };
         let mut controller = Self {
             mss,
@@ -158,9 +144,7 @@ impl LedbatPlusPlus {
             phase: Phase::InitialSlowStart,
             ca_state: CaState::Open,
             last_event: config.now,
-            slowdown_begin: config.now,
-            next_slowdown: None,
-            at_floor: None,
+            slowdown: Clock::new(config.now),
             decrease_round: Bytes::ZERO,
             decrease_left: 0,
             next_decrease: config.now,
@@ -213,13 +197,7 @@ impl LedbatPlusPlus {
                 history.on_sample(now, rtt);
                 false
             }
-            Base::Window { least, seen } => {
-                let expired = now.since(*seen) > self.parameters.bbr_interval;
-                if expired || least.is_none_or(|least| rtt <= least) {
-                    (*least, *seen) = (Some(rtt), now);
-                }
-                expired
-            }
+            Base::Window(window) => window.on_sample(now, rtt, self.parameters.bbr_interval),
         }
     }
 
@@ -227,40 +205,9 @@ impl LedbatPlusPlus {
     fn begin_slowdown(&mut self, now: Instant) {
         self.ssthresh = self.window.bytes.max(self.floor());
         self.phase = Phase::Slowdown;
-        self.slowdown_begin = now;
-        self.next_slowdown = None;
-        self.at_floor = None;
-        self.hold();
-    }
-
-    fn hold(&mut self) {
-        let packets = match self.parameters.slowdown {
-            Slowdown::Periodic => MIN_CWND,
-            Slowdown::BbrStyle => u64::from(self.parameters.bbr_window),
-        };
-        self.window.set(self.window.bytes.min(self.mss * packets));
-    }
-
-    /// Whether the slowdown has lasted long enough.
-    fn is_slow_enough(&mut self, ack: &Ack) -> bool {
-        match self.parameters.slowdown {
-            Slowdown::Periodic => {
-                let hold = self.srtt * u64::from(self.parameters.slowdown_rounds);
-                ack.now.since(self.slowdown_begin) >= hold
-            }
-            Slowdown::BbrStyle => match self.at_floor {
-                Some((since, round)) => {
-                    ack.delivered >= round && ack.now.since(since) >= self.parameters.bbr_duration
-                }
-                None => {
-                    let floor = self.mss * u64::from(self.parameters.bbr_window);
-                    if ack.in_flight <= floor {
-                        self.at_floor = Some((ack.now, ack.delivered + ack.in_flight));
-                    }
-                    false
-                }
-            },
-        }
+        self.slowdown.begin(now);
+        let floor = self.parameters.rule().floor(self.mss);
+        self.window.set(self.window.bytes.min(floor));
     }
 
     fn end_slowdown(&mut self, now: Instant) {
@@ -269,8 +216,8 @@ impl LedbatPlusPlus {
             Slowdown::BbrStyle => {
                 self.window.set(self.window.bytes.max(self.ssthresh));
                 self.phase = Phase::CongestionAvoidance;
-                if let Base::Window { seen, .. } = &mut self.base {
-                    *seen = now;
+                if let Base::Window(window) = &mut self.base {
+                    window.seen = now;
                 }
             }
         }
@@ -280,15 +227,15 @@ impl LedbatPlusPlus {
     fn avoid_congestion_from(&mut self, now: Instant, cut_short: bool) {
         let wait = match self.phase {
             Phase::Ramp | Phase::Slowdown => {
-                let took = now.since(self.slowdown_begin);
+                let took = self.slowdown.took(now);
                 let took = if cut_short { took * 2 } else { took };
                 took * u64::from(self.parameters.slowdown_factor)
             }
-            _ => self.srtt * INITIAL_SLOWDOWN_ROUNDS,
+            _ => self.srtt * INITIAL_ROUNDS,
         };
         self.phase = Phase::CongestionAvoidance;
         if self.parameters.slowdown == Slowdown::Periodic {
-            self.next_slowdown = Some(now + wait);
+            self.slowdown.plan(now + wait);
         }
     }
 
@@ -333,10 +280,9 @@ impl LedbatPlusPlus {
             }
         };
         self.window.add(decrease, self.floor(), Bytes::INFINITE);
-        if self.parameters.slowdown_deferral > Duration::ZERO {
-            self.next_slowdown = self
-                .next_slowdown
-                .map(|_| ack.now + self.parameters.slowdown_deferral);
+        let deferral = self.parameters.slowdown_deferral;
+        if deferral > Duration::ZERO && self.slowdown.is_planned() {
+            self.slowdown.plan(ack.now + deferral);
         }
     }
 
@@ -397,7 +343,7 @@ impl Controller for LedbatPlusPlus {
             if self.phase != Phase::InitialSlowStart {
                 self.phase = Phase::SlowStart;
             }
-            self.next_slowdown = None;
+            self.slowdown.cancel();
         }
         self.last_event = sent.now;
     }
@@ -410,8 +356,7 @@ impl Controller for LedbatPlusPlus {
         }
         let expired = ack.rtt.is_some_and(|rtt| self.on_rtt(ack.now, rtt));
         self.current_rtt = self.current.least(ack.now, self.srtt);
-        let due = self.next_slowdown.is_some_and(|next| ack.now >= next);
-        if (expired || due) && self.phase != Phase::Slowdown {
+        if (expired || self.slowdown.is_due(ack.now)) && self.phase != Phase::Slowdown {
             self.begin_slowdown(ack.now);
         }
         // The transport reduces the window in recovery (RFC 9937).
@@ -439,7 +384,8 @@ impl Controller for LedbatPlusPlus {
                 }
                 Phase::CongestionAvoidance => self.avoid_congestion(ack),
                 Phase::Slowdown => {
-                    if self.is_slow_enough(ack) {
+                    let rule = self.parameters.rule();
+                    if self.slowdown.is_over(&rule, ack, self.srtt, self.mss) {
                         self.end_slowdown(ack.now);
                     }
                 }
@@ -473,7 +419,7 @@ impl Controller for LedbatPlusPlus {
         self.ca_state = CaState::Loss;
         self.window.set(self.mss);
         self.phase = Phase::SlowStart;
-        self.next_slowdown = None;
+        self.slowdown.cancel();
         self.pace();
     }
 

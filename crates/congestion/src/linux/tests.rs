@@ -36,7 +36,7 @@ fn flag(rng: &mut Rng) -> bool {
 }
 
 /// Feeds `events` arbitrary events.
-fn torment<A: Algorithm>(seed: u64, events: usize) {
+fn torment<A: Algorithm>(parameters: A::Parameters, seed: u64, events: usize) {
     let rng = &mut Rng::new(seed);
     let mut draws = Rng::new(!seed);
     let mut random = |below: u32| draws.below(u64::from(below)) as u32;
@@ -49,7 +49,7 @@ fn torment<A: Algorithm>(seed: u64, events: usize) {
         ecn_low: flag(rng),
         ..Socket::default()
     };
-    let mut core = A::new(&mut sk, A::Parameters::default());
+    let mut core = A::new(&mut sk, parameters);
     for _ in 0..events {
         sk.now = sk.now.wrapping_add(u64::from(number(rng)));
         match rng.below(20) {
@@ -118,10 +118,14 @@ proptest! {
 
     #[test]
     fn arbitrary_events_never_panic(seed in any::<u64>()) {
-        torment::<bbr1::Core>(seed, 300);
-        torment::<bbr1::fair::Core>(seed, 300);
-        torment::<bbr2::Core>(seed, 300);
-        torment::<bbr3::Core>(seed, 300);
+        torment::<bbr1::Core>(Default::default(), seed, 300);
+        torment::<bbr1::fair::Core>(Default::default(), seed, 300);
+        torment::<bbr2::Core>(Default::default(), seed, 300);
+        torment::<bbr3::Core>(Default::default(), seed, 300);
+        let prr_bound = bbr2::Parameters { prr_bound: true, ..Default::default() };
+        torment::<bbr2::Core>(prr_bound, seed, 300);
+        let delay = bbr1::fair::Parameters { delay_threshold: 128, ..Default::default() };
+        torment::<bbr1::fair::Core>(delay, seed, 300);
     }
 }
 

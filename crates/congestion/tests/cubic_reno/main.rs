@@ -6,3 +6,4 @@ mod hystart;
 mod idle;
 mod properties;
 mod reno;
+mod slowdown;

@@ -16,7 +16,7 @@ use crate::state::state;
 use crate::swift::{self, FlowScaling, excess};
 use crate::{Ack, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent, Signals};
 pub use parameters::Parameters;
-use parameters::{ActsOn, Cadence, Pacer, Sample, Signal};
+use parameters::{ActsOn, Cadence, Pacer, Sample, Signal, TargetRule};
 
 /// The RTT samples of a round.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +56,10 @@ impl Samples {
 pub struct BbrSwift {
     bbr: Bbr3,
     target_rtt: Duration,
+    target_rule: TargetRule,
+    boundary_share: Gain,
+    /// The RTT at the boundary of marking; none before the first mark.
+    boundary: Option<Duration>,
     signal: Signal,
     acts_on: ActsOn,
     cadence: Cadence,
@@ -78,6 +82,8 @@ pub struct BbrSwift {
     scale: u64,
 }
 
+/// The weight of an RTT in the estimated boundary of marking is 1/16, DCTCP's `g` (RFC 8257 4.2).
+const BOUNDARY_WEIGHT: u64 = 16;
 /// A scale of one.
 const WHOLE: u64 = 1_000_000_000_000;
 
@@ -88,6 +94,9 @@ impl BbrSwift {
         Self {
             bbr: Bbr3::new(config, p.bbr),
             target_rtt: p.target_rtt,
+            target_rule: p.target_rule,
+            boundary_share: p.boundary_share,
+            boundary: None,
             signal: p.signal,
             acts_on: p.acts_on,
             cadence: p.cadence,
@@ -114,7 +123,23 @@ impl BbrSwift {
     /// keeps in the network.
     fn target(&self) -> Duration {
         let flight = self.bbr.bw.volume_in(self.network_rtt);
-        self.target_rtt + self.scaling.for_flight(flight, self.bbr.mss)
+        let boundary = self.boundary.map(|rtt| rtt * self.boundary_share);
+        boundary.unwrap_or(self.target_rtt) + self.scaling.for_flight(flight, self.bbr.mss)
+    }
+
+    /// Moves the boundary of marking towards an RTT on its wrong side.
+    fn follow_marks(&mut self, ack: &Ack) {
+        let (rtt, marked) = (self.network_rtt, ack.is_marked());
+        if self.target_rule == TargetRule::Fixed || (self.boundary.is_none() && !marked) {
+            return;
+        }
+        let boundary = self.boundary.unwrap_or(self.target_rtt);
+        let moved = if marked {
+            boundary - (boundary - rtt) / BOUNDARY_WEIGHT
+        } else {
+            boundary + (rtt - boundary) / BOUNDARY_WEIGHT
+        };
+        self.boundary = Some(moved);
     }
 
     /// `max(1 - 0.8 (rtt - target) / rtt, 0.5)`.
@@ -228,8 +253,9 @@ impl Described for BbrSwift {
     const PHASES: &'static [&'static str] = <Bbr3 as Described>::PHASES;
     const MAX_SIZE: usize = 640;
 
-    fn needs(_parameters: &Self::Parameters) -> Signals {
+    fn needs(parameters: &Self::Parameters) -> Signals {
         Signals {
+            marks: parameters.target_rule == TargetRule::Marks,
             pacing: true,
             ..Signals::NONE
         }
@@ -255,6 +281,7 @@ impl Controller for BbrSwift {
                 Signal::Network => rtt,
                 Signal::Total => rtt + ack.receiver_delay.unwrap_or(Duration::ZERO),
             };
+            self.follow_marks(ack);
             self.samples.add(self.network_rtt);
             self.answer(ack);
         }
@@ -319,7 +346,10 @@ impl Controller for BbrSwift {
     }
 
     fn ecn(&self) -> Ecn {
-        self.bbr.ecn()
+        match self.target_rule {
+            TargetRule::Fixed => self.bbr.ecn(),
+            TargetRule::Marks => Ecn::Ect0,
+        }
     }
 
     fn phase(&self) -> &'static str {

@@ -17,6 +17,16 @@ choice! {
 }
 
 choice! {
+    /// The origin of the target.
+    TargetRule {
+        /// The configured one.
+        Fixed = "fixed" default,
+        /// The RTT at the boundary of ECN marking, from the first mark on.
+        Marks = "marks",
+    }
+}
+
+choice! {
     /// What the decrease multiplies.
     ActsOn {
         /// A lasting factor on window and pacing rate, which grows back while the RTT is at or
@@ -69,6 +79,12 @@ parameters! {
     pub struct Parameters {
         /// target_RTT: the round trip to keep to; 0 leaves bbr3 as it is
         target_rtt: Micros(0, 1_000_000) = Duration::ZERO;
+        /// marks: send ECT(0), and set the target to the RTT at the boundary of ECN marking (explored by
+        /// the source, without a method): a marked packet with a smaller RTT lowers it, an unmarked one
+        /// with a greater RTT raises it, by 1/16 of the difference; target_rtt is the first
+        target_rule: Choice(TargetRule) = TargetRule::Fixed;
+        /// With marks: the target as a fraction of that RTT
+        boundary_share: Gain(100, 1000) = Gain::ONE;
         /// Hold the network's part of the round trip against it, or all (open: the ablation of ETS)
         signal: Choice(Signal) = Signal::Network;
         /// Multiply a lasting factor on window and pacing rate, the model's short-term bounds, or one ACK's output

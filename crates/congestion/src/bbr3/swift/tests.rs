@@ -175,6 +175,37 @@ fn without_a_target_it_is_bbr3() {
 }
 
 #[test]
+fn the_target_follows_the_boundary_of_marking() {
+    let feed = |flow: &mut Flow<BbrSwift>, boundary: u64| {
+        for nth in 0..4000u64 {
+            let rtt = 50 + nth * 37 % 150;
+            let ack = Ack {
+                ece: rtt > boundary,
+                ..flow.next(rtt, 0)
+            };
+            flow.cc.on_ack(&ack);
+        }
+    };
+    for (share, of) in [(1_000_000, 1), (500_000, 2)] {
+        let share = OptionValue::Gain(Gain::from_millionths(share));
+        let options = [("target_rule", choice("marks")), ("boundary_share", share)];
+        let mut flow = Flow::new(&options);
+        assert_eq!(flow.cc.ecn(), Ecn::Ect0);
+        // Nothing is marked yet: the configured target.
+        feed(&mut flow, 1000);
+        assert_eq!(flow.cc.target(), us(100));
+        for boundary in [140, 80, 120] {
+            feed(&mut flow, boundary);
+            let error = flow.cc.target().as_micros().abs_diff(boundary / of);
+            assert!(error <= 3, "{:?} for {boundary} / {of}", flow.cc.target());
+        }
+    }
+    let mut flow = Flow::new(&[]);
+    feed(&mut flow, 80);
+    assert_eq!(flow.cc.target(), us(100));
+}
+
+#[test]
 fn it_decreases_once_a_round_or_on_every_ack() {
     let mut flow = Flow::lasting(&[]);
     flow.round(200);

@@ -41,6 +41,10 @@ parameters! {
         lt_bw: Flag = true;
         /// Send ECT(0), and treat a congestion mark as a loss
         ecn: Flag = false;
+        /// Treat a round as congested, as by a mark, if its minimum RTT exceeds the min RTT by more
+        /// than this fraction of it; 0 disables it (the article's next step: other signals of an
+        /// impending congestion event)
+        delay_threshold: In256ths(0, 1023) = 0;
     }
 }
 
@@ -79,6 +83,9 @@ pub struct Core {
     /// Packets in flight before the first loss of an episode yet to begin.
     packets_out: u32,
     max_packets_delivered: u32,
+    /// The minimum RTT of this round, and the count of delivered packets that ends it.
+    round_rtt_us: u32,
+    round_end: u32,
 }
 
 impl Core {
@@ -130,16 +137,31 @@ impl Core {
         }
     }
 
-    /// An ECN mark is a signal like a loss, once per window.
+    /// At the end of a round: whether all of its RTTs say that a queue stands.
+    fn is_delayed(&mut self, sk: &Socket, rs: &RateSample) -> bool {
+        let threshold = self.parameters.delay_threshold;
+        if threshold == 0 {
+            return false;
+        }
+        if let Ok(rtt) = u32::try_from(rs.rtt_us) {
+            self.round_rtt_us = self.round_rtt_us.min(rtt);
+        }
+        if rs.interval_us <= 0 || before(rs.prior_delivered, self.round_end) {
+            return false;
+        }
+        self.round_end = sk.delivered;
+        let least = core::mem::replace(&mut self.round_rtt_us, UNSET);
+        let base = self.bbr.min_rtt_us;
+        base != UNSET && least != UNSET && least.saturating_sub(base) > scaled(base, threshold)
+    }
+
+    /// An ECN mark, or the delay of a round, is a signal like a loss, once per window.
     fn check_mark(&mut self, sk: &mut Socket, rs: &RateSample) {
+        let signal = self.is_delayed(sk, rs) || (self.parameters.ecn && rs.is_ece);
         let resolved = sk.delivered.wrapping_add(sk.lost);
         match self.episode.and_then(|episode| episode.marked_until) {
             Some(until) if !before(resolved, until) => self.is_leaving = true,
-            None if self.episode.is_none()
-                && self.parameters.ecn
-                && rs.is_ece
-                && !in_recovery(sk.ca_state) =>
-            {
+            None if self.episode.is_none() && signal && !in_recovery(sk.ca_state) => {
                 self.bbr.save_cwnd(sk);
                 let until = resolved.wrapping_add(sk.packets_in_flight);
                 self.begin(sk, rs.prior_in_flight, Some(until));
@@ -211,6 +233,8 @@ impl Algorithm for Core {
             is_leaving: false,
             packets_out: 0,
             max_packets_delivered: 0,
+            round_rtt_us: UNSET,
+            round_end: 0,
         }
     }
 

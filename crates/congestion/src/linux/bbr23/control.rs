@@ -1,13 +1,13 @@
 //! The outputs of the model: pacing rate, burst and window.
 
-use super::{Core, Mode, Phase};
-use crate::linux::Socket;
+use super::{Core, Mode, Phase, Prr};
 use crate::linux::arithmetic::FixedPoint;
 use crate::linux::arithmetic::{
     BBR_UNIT, MAX_BURST, MIN_TSO_RATE, UNSET, bdp, burst, burst_for_rtt, bytes_per_sec, initial_bw,
     packets_in_net_at_edt, scaled,
 };
 use crate::linux::socket::in_recovery;
+use crate::linux::{RateSample, Socket};
 
 impl<const V: u8> Core<V> {
     fn pacing_rate(&self, sk: &Socket, bw: u32, gain: FixedPoint) -> u64 {
@@ -145,4 +145,49 @@ impl<const V: u8> Core<V> {
             .max(self.parameters.cwnd_min_target);
         sk.cwnd = sk.cwnd.min(cap);
     }
+
+    /// Fast recovery begins: only the fast retransmit may leave before the next ACK.
+    pub(super) fn begin_prr(&mut self, sk: &mut Socket) {
+        if self.parameters.prr_bound && self.prr.is_none() {
+            self.prr = Some(Prr {
+                delivered: sk.delivered,
+                sent: sent(sk),
+            });
+            sk.cwnd = sk.cwnd.min(sk.packets_in_flight.saturating_add(1));
+        }
+    }
+
+    /// A loss does not allow sending: only an ACK does.
+    pub(super) fn close_window_for_loss(&self, sk: &mut Socket, lost: u32) {
+        if self.prr.is_some() {
+            sk.cwnd = sk.cwnd.saturating_sub(lost).max(1);
+        }
+    }
+
+    /// RFC 9937 section 6.2, with the model's window in place of ssthresh: the data in flight grows
+    /// at most by what was delivered and has not been replaced, or by this ACK's delivery, and by
+    /// one packet more if nothing is lost on it (SafeACK).
+    pub(super) fn bound_cwnd_for_delivery(&mut self, sk: &mut Socket, rs: &RateSample) {
+        let Some(prr) = self.prr else {
+            return;
+        };
+        let delivered = sk.delivered.wrapping_sub(prr.delivered);
+        let out = sent(sk).wrapping_sub(prr.sent);
+        let safe = u32::from(rs.acked_sacked > 0 && rs.losses == 0);
+        let limit = (delivered.saturating_sub(out))
+            .max(rs.acked_sacked)
+            .saturating_add(safe);
+        let bound = sk.packets_in_flight.saturating_add(limit).max(1);
+        if bound < sk.cwnd {
+            sk.cwnd = bound;
+            self.try_fast_path = false;
+        }
+    }
+}
+
+/// Packets sent so far.
+fn sent(sk: &Socket) -> u32 {
+    sk.delivered
+        .wrapping_add(sk.lost)
+        .wrapping_add(sk.packets_in_flight)
 }

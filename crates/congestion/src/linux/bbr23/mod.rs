@@ -62,6 +62,13 @@ enum AckPhase {
     ProbeStopping,
 }
 
+/// What PRR counts: packets delivered and sent before fast recovery.
+#[derive(Clone, Copy, Debug)]
+struct Prr {
+    delivered: u32,
+    sent: u32,
+}
+
 /// Bounds before the latest recovery, to undo it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
@@ -101,6 +108,7 @@ pub struct Core<const V: u8> {
     inflight_lo: u32,
     inflight_hi: u32,
     undo: Undo,
+    prr: Option<Prr>,
     bw_probe_up_cnt: u32,
     bw_probe_up_acks: u32,
     bw_probe_up_rounds: u32,
@@ -234,6 +242,7 @@ where
             inflight_lo: UNSET,
             inflight_hi: UNSET,
             undo: Undo::default(),
+            prr: None,
             bw_probe_up_cnt: UNSET,
             bw_probe_up_acks: 0,
             bw_probe_up_rounds: 0,
@@ -285,6 +294,7 @@ where
             self.set_pacing_rate(sk, bw, self.pacing_gain);
             self.set_cwnd(sk, rs.acked_sacked, bw);
             self.bound_cwnd_for_inflight_model(sk);
+            self.bound_cwnd_for_delivery(sk, rs);
         }
         // A TLP retransmission that repairs a tail loss must not hide the path's deliveries before
         // it.
@@ -298,6 +308,7 @@ where
 
     fn skb_marked_lost(&mut self, sk: &mut Socket, skb: &LostPacket, random: &mut Random<'_>) {
         self.note_loss(sk);
+        self.close_window_for_loss(sk, skb.pcount);
         if !self.bw_probe_samples {
             return;
         }
@@ -324,6 +335,11 @@ where
     }
 
     fn set_state(&mut self, sk: &mut Socket, state: CaState, _random: &mut Random<'_>) {
+        if state == CaState::Recovery {
+            self.begin_prr(sk);
+        } else {
+            self.prr = None;
+        }
         if state == CaState::Loss {
             self.prev_ca_state = CaState::Loss;
             self.full_bw = 0;
@@ -439,3 +455,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -77,6 +77,9 @@ parameters! {
         ecn_reprobe_gain: In256ths(0, 511) = if V == 2 { 0 } else { BBR_UNIT / 2 };
         /// Rounds above ecn_thresh that end STARTUP; 0 disables it (bbr_full_ecn_cnt)
         full_ecn_cnt: Count(0, 3) = 2;
+        /// In fast recovery send no more for each delivered packet than RFC 9937 6.2 allows, as BBRv1
+        /// roughly does (BBR update, IETF 109: PRR-inspired responses); Linux has no such bound
+        prr_bound: Flag = false;
         /// Skip the model when the application limits the flow and nothing is lost (bbr_fast_path)
         fast_path: Flag = true;
     }

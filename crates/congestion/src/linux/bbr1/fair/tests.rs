@@ -18,6 +18,7 @@ struct Flow {
     ca_state: CaState,
     app_limited: bool,
     interval: Duration,
+    rtt: Duration,
 }
 
 fn packets(n: u64) -> Bytes {
@@ -44,6 +45,7 @@ impl Flow {
             ca_state: CaState::Open,
             app_limited: false,
             interval: RTT,
+            rtt: RTT,
         }
     }
 
@@ -75,7 +77,7 @@ impl Flow {
             delivered: packets(self.delivered),
             lost: packets(self.lost),
             sent: packets(self.delivered) + packets(self.lost) + packets(self.in_flight),
-            rtt: Some(RTT),
+            rtt: Some(self.rtt),
             srtt: RTT,
             min_rtt: RTT,
             cwnd_limited: true,
@@ -334,6 +336,40 @@ fn a_new_episode_at_once_still_ends_the_first() {
     );
     flow.ack(1, false);
     assert_eq!(flow.cc.phase(), "RECOVERY_HOLD");
+}
+
+/// A threshold of half the min RTT of 40 ms: a round is congested if all of its RTTs exceed 60 ms.
+#[test]
+fn the_delay_of_a_round_is_a_signal() {
+    let half = OptionValue::Gain(Gain::from_millionths(500_000));
+    let mut flow = Flow::new(&[("delay_threshold", half)]);
+    assert_eq!(flow.cc.ecn(), Ecn::NotEct);
+    let mut round = |least: u64, others: u64| {
+        for nth in 0..80 {
+            let rtt = if nth % 10 == 0 { least } else { others };
+            flow.rtt = Duration::from_millis(rtt);
+            flow.ack(1, false);
+            flow.in_flight += 1;
+            if flow.cc.phase() == "RECOVERY_HOLD" {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(!round(40, 40));
+    assert!(!round(60, 60));
+    assert!(!round(50, 200));
+    assert!(round(61, 200));
+    // Without the option no delay is.
+    let mut deaf = Flow::new(&[]);
+    for rtt in [40, 200] {
+        deaf.rtt = Duration::from_millis(rtt);
+        for _ in 0..90 {
+            deaf.ack(1, false);
+            deaf.in_flight += 1;
+            assert!(!deaf.cc.phase().starts_with("RECOVERY"));
+        }
+    }
 }
 
 #[test]
