@@ -290,6 +290,7 @@ fn one(schema: &Schema, file: &Path, arguments: &Arguments) -> ExitCode {
 #[cfg(target_os = "linux")]
 fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
     use paceline_emulator::{RunError, check, controllers, run};
+    use paceline_experiment::Guests;
     use paceline_scenario::Scenario;
     use paceline_soak::{draw_emulated, sane_emulated};
     let known = controllers();
@@ -306,13 +307,18 @@ fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
                     None,
                 )
             });
-            check(scenario).into_iter().chain(told).collect()
+            check(scenario, &Guests::none())
+                .into_iter()
+                .chain(told)
+                .collect()
         };
         let Some(draft) = draw_emulated(schema, seed, &known, wrong) else {
             continue;
         };
         let scenario = draft.read("drawn.toml").expect("it has been read");
-        let error = match run(&scenario, seed, &mut |_| ControlFlow::Continue(())) {
+        let error = match run(&scenario, &Guests::none(), seed, &mut |_| {
+            ControlFlow::Continue(())
+        }) {
             Ok((run, _)) => sane_emulated(&run).err(),
             Err(RunError::Unavailable(lacks)) => {
                 println!("{lacks}");
