@@ -63,7 +63,7 @@ def vm(
     Nothing is downloaded.
 
     `trace` runs a scenario and writes what the kernel's own controller of the first flow (reno,
-    cubic, bbr or dctcp) was told and did, event by event, as a golden trace that
+    cubic, bbr or dctcp) received and did, event by event, as a golden trace that
     `paceline conformance --traces` replays.
     """
     if name is not None and action not in ("remove", "trace"):
