@@ -2,15 +2,7 @@
 #ifndef PACELINE_LINUX_H
 #define PACELINE_LINUX_H
 
-typedef _Bool bool;
-typedef unsigned char __u8, u8;
-typedef unsigned short __u16, u16, __be16;
-typedef unsigned int __u32, u32, __be32, __wsum;
-typedef unsigned long long __u64, u64;
-typedef int __s32, s32;
-typedef long long __s64, s64;
-#define false 0
-#define true 1
+#include "types.h"
 
 enum { BPF_MAP_TYPE_SK_STORAGE = 24, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_F_NO_PREALLOC = 1, BPF_SK_STORAGE_GET_F_CREATE = 1, BPF_RB_NO_WAKEUP = 1 };

@@ -5,15 +5,7 @@
 #ifndef PACELINE_STOCK_H
 #define PACELINE_STOCK_H
 
-typedef _Bool bool;
-typedef unsigned char __u8, u8;
-typedef unsigned short __u16, u16, __be16;
-typedef unsigned int __u32, u32, __be32, __wsum;
-typedef unsigned long long __u64, u64;
-typedef int __s32, s32;
-typedef long long __s64, s64;
-#define false 0
-#define true 1
+#include "types.h"
 
 /* Of struct tcp_sock. */
 #define CONNECTION(F)                                                                                                  \

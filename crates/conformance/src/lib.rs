@@ -3,8 +3,8 @@
 //! field of the state after every event.
 //!
 //! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a folder with `v1`,
-//! `v2`, `v3`, `cubic`, `reno` or `dctcp` in it, and a [`Case`] is the outcome as a row. For a trace that fails, a
-//! [`Mismatch`] says where, field by field, and which inputs led there.
+//! `v2`, `v3`, `cubic`, `reno` or `dctcp` in it, and a [`Case`] is the outcome as a row. For a trace
+//! that fails, a [`Mismatch`] says where, field by field, and which inputs led there.
 
 mod folder;
 mod input;

@@ -274,12 +274,13 @@ impl Window {
 
     /// The limit of a slowdown.
     fn limit(&self) -> Option<Bytes> {
-        self.slowdown.and_then(|slowdown| slowdown.limit(self.mss))
+        let slowdown = self.slowdown.as_ref()?;
+        slowdown.limit(self.mss)
     }
 
     /// Whether a slowdown, or the slow start after it, takes the place of the algorithm's growth.
     pub(crate) fn is_held(&self) -> bool {
-        self.slowdown.is_some_and(|slowdown| slowdown.holds())
+        self.slowdown.as_ref().is_some_and(Shared::holds)
     }
 
     pub(crate) fn ssthresh(&self) -> Bytes {

@@ -67,8 +67,8 @@ fn io(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
     move |error| Trouble::Io(what, error)
 }
 
-/// Runs a scenario and reports to `parent`; `stacks` make the ends of QUIC flows. If `parent` is gone, this process ends, too. With programs it ends when their client
-/// does.
+/// Runs a scenario and reports to `parent`; `stacks` make the ends of QUIC flows. If `parent` is
+/// gone, this process ends, too. With programs it ends when their client does.
 pub fn main(
     plan: &Plan<'_>,
     stacks: &[Option<Stack>],

@@ -6,7 +6,7 @@ use paceline_experiment::{self as experiment, Guests};
 use paceline_scenario::{
     Diagnostic, Engine, FlowGroup, OptionInput, RecoverySection, Scenario, When,
 };
-use paceline_units::{Duration, EcnFeedback, Rate, StackName};
+use paceline_units::{Duration, EcnFeedback, Rate};
 
 use crate::error::Unavailable;
 use crate::namespace::{COMP_SACK_DELAY, Stack};
@@ -163,11 +163,6 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
     for (number, group) in scenario.flows.iter().enumerate() {
         let at = |key: &str| format!("flows[{number}].{key}");
         if group.is_quic() {
-            // A virtual machine has quinn and noq.
-            if group.stack == StackName::Guest && engine == Engine::Vm {
-                let message = "a stack of a library runs in the simulator and over sockets only";
-                say(at("cc"), message, sim);
-            }
             if group.header().get() != UDP_HEADER {
                 let message = "the headers of IPv4 and UDP have 28 bytes";
                 say(at("header"), message, "header = \"28 B\", or leave it out");

@@ -71,13 +71,17 @@ def stays(run: Run) -> list[Stay]:
 
 
 def rounds(run: Run, rtt_ns: int) -> tuple[int, list[Round]]:
-    """Return the time of the first flow's first RTT sample, and its rounds of this length."""
+    """Return the time of the first flow's first RTT sample, and its rounds of this length.
+
+    A stack may report no RTT samples: then the rounds begin at its first delivery.
+    """
     counted = (pl.col("flow") == 0) & pl.col("delivered_bytes").is_not_null()
     samples = run.samples.filter(counted).sort("t_ns", maintain_order=True)
     known = samples.filter(pl.col("rtt_ns").is_not_null())
-    if known.is_empty():
+    first = samples.filter(pl.col("delivered_bytes") > 0) if known.is_empty() else known
+    if first.is_empty():
         return 0, []
-    start, end = int(known["t_ns"][0]), int(samples["t_ns"][-1])
+    start, end = int(first["t_ns"][0]), int(samples["t_ns"][-1])
     edges = np.arange(start, end + 1, rtt_ns)
     times = samples["t_ns"].to_numpy()
     grown = [
@@ -116,8 +120,10 @@ def states_departure(reference: Run, other: Run) -> str | None:
 def packets_departure(reference: Run, other: Run) -> str:
     """Describe where a run departs by its packets."""
     rtt = _rtt(reference)
-    found = by_packets(stays(reference), rounds(reference, rtt), rounds(other, rtt), rtt)
-    return "; ".join(found) or "rate, queue and loss are those of the reference"
+    theirs = rounds(other, rtt)
+    found = by_packets(stays(reference), rounds(reference, rtt), theirs, rtt)
+    same = "rate, queue and loss" if any(one.rtt_ns for one in theirs[1]) else "rate and loss"
+    return "; ".join(found) or f"{same} are those of the reference"
 
 
 def _rtt(reference: Run) -> int:
