@@ -39,7 +39,7 @@ const MAINLINE: [&str; 16] = [
 ];
 
 /// BBRv3 by eBPF, as `paceline kernel load` registers it.
-const BBR3: &str = "paceline_bbr3";
+pub const BBR3: &str = "paceline_bbr3";
 /// Inputs that a stock kernel does not give, and that it derives.
 const BBR3_DERIVED: [&str; 5] = [
     "tx_in_flight",
@@ -169,10 +169,22 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
             }
             continue;
         }
-        // Requesting ECN is the only choice that the kernel offers per connection.
-        if let Some(option) = group.cc.options.keys().find(|option| *option != "ecn") {
+        let is_bbr3 = name(&group.cc.name) == BBR3;
+        // ECN and pacing are choices per connection; a machine of its own loads BBRv3 with any
+        // options.
+        let taken = |option: &str| match option {
+            "ecn" => true,
+            "pacing" => engine == Engine::Vm,
+            _ => engine == Engine::Vm && is_bbr3,
+        };
+        if let Some(option) = group.cc.options.keys().find(|option| !taken(option)) {
             let message = "a kernel's controller takes no options from a scenario";
-            say(at(&format!("cc.{option}")), message, sim);
+            let load = format!("sudo paceline kernel load --set {option}=VALUE");
+            say(
+                at(&format!("cc.{option}")),
+                message,
+                if is_bbr3 { &load } else { sim },
+            );
         }
         let held = group.ack.comp_sack_delay;
         if held.is_some_and(|time| time != COMP_SACK_DELAY) {

@@ -40,7 +40,7 @@ mod tun;
 /// state it reports.
 #[doc(hidden)]
 pub mod linux {
-    pub use crate::kernel::{check_tcp, derived, is_bbr, metrics, name, stack};
+    pub use crate::kernel::{BBR3, check_tcp, derived, is_bbr, metrics, name, stack};
     pub use crate::message::{Flow, Outcome, Sample};
     pub use crate::namespace::{Stack, counter, settings};
     pub use crate::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};

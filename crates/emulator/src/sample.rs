@@ -106,7 +106,8 @@ pub fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Count
         min_rtt_ns: Some(info.word(148))
             .filter(|rtt| *rtt < u32::MAX)
             .and_then(micros),
-        delivered_bytes: bytes(info.word(192)),
+        // The kernel counts the SYN as a delivered packet.
+        delivered_bytes: bytes(info.word(192).saturating_sub(1)),
         sent_packets: u64::from(info.word(156)),
         // The kernel reports outstanding losses only; all earlier ones have been retransmitted.
         lost_packets: u64::from(total) + u64::from(lost.saturating_sub(retransmitted)),

@@ -85,6 +85,16 @@ pub fn stack_choices(
     }
 }
 
+/// The parameters that a group gives its controller, for an engine that runs another
+/// implementation of it.
+///
+/// # Errors
+/// The error in its options.
+pub fn parameters(scenario: &Scenario, group: usize) -> Result<Recipe, Vec<Diagnostic>> {
+    ours(&scenario.flows[group].cc, &Guests::default())
+        .map_err(|error| vec![error_at(scenario, format!("flows[{group}].cc"), error)])
+}
+
 /// The error in the choice at `key`.
 fn error_at(scenario: &Scenario, key: String, error: Wrong) -> Diagnostic {
     let key = match error.key.as_str() {

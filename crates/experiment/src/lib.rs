@@ -24,7 +24,7 @@ mod ways;
 pub use audit::{Unbalanced, audit};
 pub use change::{Change, LinkChange};
 pub use check::{check, list, nearest, service};
-pub use controllers::{choices, stack_choices};
+pub use controllers::{choices, parameters, stack_choices};
 pub use flows::FlowPlan;
 pub use guest::{
     Choice, Fault, FlowController, Guest, GuestController, GuestEnd, GuestEndConfig, GuestFlow,

@@ -12,6 +12,8 @@ const NOTSENT_LOWAT: i32 = 25;
 const WINDOW_CLAMP: i32 = 10;
 const TCP_INFO: i32 = 11;
 const CC_INFO: i32 = 26;
+const SOCKET: i32 = 1;
+const MAX_PACING_RATE: i32 = 47;
 
 /// The size of one write.
 const CHUNK: usize = 64 << 10;
@@ -106,6 +108,11 @@ impl Flow {
         if lowat != [0; 4] {
             sys::set_option(sender, TCP, NOTSENT_LOWAT, &lowat)?;
         }
+        if word(body, 12) != [0; 4] {
+            // Any maximum but the one that means none turns the kernel's pacing on; this one never
+            // limits.
+            sys::set_option(sender, SOCKET, MAX_PACING_RATE, &(u64::MAX - 1).to_ne_bytes())?;
+        }
         Ok(Self {
             stage: Stage::Waiting,
             sender,
@@ -132,7 +139,6 @@ impl Flow {
 
     /// Whether the connection is open now, once its socket can be written to.
     pub fn is_connected(&mut self) -> io::Result<()> {
-        const SOCKET: i32 = 1;
         const ERROR: i32 = 4;
         let mut error = [0; 4];
         sys::option(self.sender, SOCKET, ERROR, &mut error)?;

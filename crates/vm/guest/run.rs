@@ -112,7 +112,7 @@ fn trace(functions: &str) -> io::Result<Ring> {
     sys::mount_at("bpf", "/sys/fs/bpf")?;
     let status = crate::loader().arg(crate::place(wire::RECORDER)).args([wire::CALLS, functions]).status()?;
     if !status.success() {
-        return Err(io::Error::from_raw_os_error(95));
+        return Err(io::Error::from_raw_os_error(wire::REFUSES_PROGRAM));
     }
     Ring::open(wire::CALLS, wire::CALLS_SIZE)
 }
@@ -173,6 +173,13 @@ impl<'a> Run<'a> {
             Some(Ask::Capture) => {
                 enter()?;
                 self.capture(str::from_utf8(record.body).map_err(io::Error::other)?)
+            }
+            Some(Ask::Controller) => {
+                const OBJECT: &str = "/controller.o";
+                fs::write(OBJECT, record.body)?;
+                let status = crate::loader().args([OBJECT, wire::BBR3]).status()?;
+                // The kernel's verifier has printed the reason on the console.
+                if status.success() { Ok(()) } else { Err(io::Error::from_raw_os_error(wire::REFUSES_PROGRAM)) }
             }
             Some(Ask::Trace) => {
                 self.calls = Some(trace(str::from_utf8(record.body).map_err(io::Error::other)?)?);

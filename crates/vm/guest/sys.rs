@@ -10,7 +10,6 @@ unsafe extern "C" {
     fn mount(s: *const c_char, t: *const c_char, f: *const c_char, n: c_ulong, d: *const c_void) -> c_int;
     fn syscall(number: c_long, ...) -> c_long;
     fn mmap(at: *mut c_void, n: usize, prot: c_int, flags: c_int, fd: c_int, off: i64) -> *mut c_void;
-    fn fork() -> c_int;
     fn sched_setscheduler(pid: c_int, policy: c_int, param: *const c_int) -> c_int;
     fn ioperm(from: c_ulong, count: c_ulong, on: c_int) -> c_int;
     fn unshare(flags: c_int) -> c_int;
@@ -166,26 +165,27 @@ impl Ring {
     }
 }
 
-/// Starts a process that uses up all idle time, and counts its rounds of 512 instructions in a word
+/// Starts a thread that uses up all idle time, and counts its rounds of 512 instructions in a word
 /// of the shared memory. Without it the processor would halt, and the machine would advance its
-/// clock by rules of the host's.
-pub fn never_idle(shared: &Shared, place: usize) -> io::Result<()> {
+/// clock by rules of the host's. It shares the address space of the rest: QEMU forgets every
+/// translation when the processor changes to another.
+pub fn never_idle(shared: &Shared, place: usize) {
     const SCHED_IDLE: c_int = 5;
     assert!(place * 8 + 8 <= shared.size);
-    // SAFETY: this process has one thread; the child touches nothing but that word.
-    if check(unsafe { fork() })? != 0 {
-        return Ok(());
-    }
-    let zero: c_int = 0;
-    // SAFETY: sched_param is one int; the loop writes one word within the mapping and never ends.
-    unsafe {
-        sched_setscheduler(0, SCHED_IDLE, &zero);
-        let word = shared.base.cast::<u64>().add(place);
-        std::arch::asm!(
-            "2:", ".rept 510", "nop", ".endr", "inc qword ptr [{word}]", "jmp 2b",
-            word = in(reg) word, options(noreturn)
-        )
-    }
+    // SAFETY: within the mapping, which is never unmapped.
+    let word = unsafe { shared.base.cast::<u64>().add(place) } as usize;
+    std::thread::spawn(move || {
+        let zero: c_int = 0;
+        // SAFETY: sched_param is one int; 0 is this thread. The loop writes that word only, which
+        // no other thread writes, and never ends.
+        unsafe {
+            sched_setscheduler(0, SCHED_IDLE, &zero);
+            std::arch::asm!(
+                "2:", ".rept 510", "nop", ".endr", "inc qword ptr [{word}]", "jmp 2b",
+                word = in(reg) word, options(noreturn)
+            )
+        }
+    });
 }
 
 /// Lets this process stop the machine.

@@ -6,6 +6,7 @@ use paceline_path::{Aqm, Pie, Red};
 use paceline_scenario::{Diagnostic, Engine, LinkKey, RateSource, Scenario};
 use paceline_units::{Duration, Frequency, Gain, Rate, Size};
 
+use crate::bbr3::Controllers;
 use crate::network::{MOST_LANES, pie_weight, red_weight};
 
 /// The maximum number of flows: each has sockets, and a route, in one machine.
@@ -16,6 +17,7 @@ const MAX_RATE: Rate = Rate::from_bps(400_000_000);
 /// All errors in a scenario for the machine.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = check_tcp(scenario, Engine::Vm);
+    wrong.extend(Controllers::of(scenario).err().unwrap_or_default());
     let mut say = |key: String, message: &str, hint: &str| {
         wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
     };

@@ -11,6 +11,7 @@ use paceline_emulator::Unavailable;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::bbr3;
 use crate::error::Failed;
 use crate::machine::{MACHINE, Machine, SHARED, scratch, version};
 use crate::wire::{LIBRARIES, LOAD, OBJECT, RECORDER, State};
@@ -19,8 +20,6 @@ use crate::wire::{LIBRARIES, LOAD, OBJECT, RECORDER, State};
 const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
 /// The program that registers a controller there.
 const LOADER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/load"));
-/// BBRv3 for a stock kernel, as `paceline kernel load` registers it.
-const BBR3_OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceline_bbr3.o");
 /// The recorder of the kernel's own controllers.
 const RECORDER_OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceline_stock.o");
 /// The name of BBRv3 among the modules of an image.
@@ -140,7 +139,7 @@ fn ours() -> String {
         hash.update(text);
         hash.update([0]);
     }
-    for program in [GUEST, LOADER, BBR3_OBJECT, RECORDER_OBJECT] {
+    for program in [GUEST, LOADER, bbr3::OBJECT, RECORDER_OBJECT] {
         hash.update((program.len() as u64).to_le_bytes());
         hash.update(program);
     }
@@ -583,7 +582,7 @@ fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
         Extra {
             name: OBJECT.into(),
             mode: FILE,
-            bytes: BBR3_OBJECT.to_vec(),
+            bytes: bbr3::OBJECT.to_vec(),
         },
         Extra {
             name: RECORDER.into(),

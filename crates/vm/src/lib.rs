@@ -7,6 +7,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod bbr3;
 mod check;
 mod doctor;
 mod error;

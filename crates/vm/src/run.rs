@@ -9,13 +9,14 @@ use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Rate};
 use serde_json::json;
 
+use crate::bbr3::Controllers;
 use crate::check::check;
 use crate::error::Failed;
 use crate::image::{BBR3_MODULE, Image, images};
 use crate::machine::{Machine, version};
 use crate::read::{Seen, read};
 use crate::script::script;
-use crate::wire::{Record, State, Tell};
+use crate::wire::{Ask, REFUSES_PROGRAM, Record, State, Tell};
 
 /// Above this the guest's own work delays packets: the run is not reliable.
 const MOST_BUSY: f64 = 0.6;
@@ -119,7 +120,8 @@ pub fn run(
         total: plan.info.duration,
         ..Progress::default()
     };
-    let script = script(&plan, None);
+    let controllers = Controllers::of(scenario).map_err(RunError::Scenario)?;
+    let script = script(&plan, &controllers, None);
     let log = carry_out(&plan, &image, &script, &mut so_far, progress)?;
     let seen = read(&plan, &log);
     if seen.busiest > MOST_BUSY {
@@ -223,7 +225,8 @@ pub fn trace(
         total: plan.info.duration,
         ..Progress::default()
     };
-    let script = script(&plan, Some(functions));
+    let controllers = Controllers::of(scenario).map_err(RunError::Scenario)?;
+    let script = script(&plan, &controllers, Some(functions));
     let log = carry_out(&plan, &image, &script, &mut so_far, progress)?;
     let mut calls = Vec::new();
     let mut rest = log.as_slice();
@@ -273,7 +276,9 @@ fn carry_out(
         match state {
             State::Full => {}
             State::Done => return Ok(log),
-            State::Ready | State::Failed => return Err(refused(plan, &log, &machine).into()),
+            State::Ready | State::Failed => {
+                return Err(refused(plan, script, &log, &machine).into());
+            }
         }
     }
 }
@@ -293,16 +298,24 @@ fn memory(fixed: u64, told: u64) -> Memory {
     }
 }
 
-/// The guest's error if the recorder of controllers cannot be loaded.
-const OPERATION_NOT_SUPPORTED: i32 = 95;
-
 /// Why the guest gave up.
-fn refused(plan: &Plan<'_>, log: &[u8], machine: &Machine) -> Failed {
-    match read(plan, log).refused {
-        Some((0, OPERATION_NOT_SUPPORTED)) => machine.failed(&format!(
+fn refused(plan: &Plan<'_>, script: &[u8], log: &[u8], machine: &Machine) -> Failed {
+    let Some((place, code)) = read(plan, log).refused else {
+        return machine.failed("the guest gave up");
+    };
+    let mut rest = script;
+    let records = std::iter::from_fn(|| Record::take(&mut rest));
+    let ask = records
+        .map(|record| Ask::of(record.kind))
+        .nth(place as usize)
+        .flatten();
+    match (ask, code) {
+        (Some(Ask::Trace), REFUSES_PROGRAM) => machine.failed(&format!(
             "the guest's kernel refuses the recorder; {RECORDING}"
         )),
-        Some((place, _)) => machine.failed(&format!("the guest's kernel refuses request {place}")),
-        None => machine.failed("the guest gave up"),
+        (Some(Ask::Controller), REFUSES_PROGRAM) => {
+            machine.failed("the guest's kernel refuses BBRv3 with these options")
+        }
+        _ => machine.failed(&format!("the guest's kernel refuses request {place}")),
     }
 }

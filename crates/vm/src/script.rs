@@ -4,9 +4,10 @@ use paceline_emulator::linux::{self, Request};
 use paceline_experiment::{Change, FlowPlan, Plan};
 use paceline_path::{Aqm, QueueLimit};
 use paceline_recovery::{Amount, App, Application};
-use paceline_scenario::LinkKey;
+use paceline_scenario::{LinkKey, OptionInput};
 use paceline_units::{Duration, Gain, Instant, Loss, Rate, Rng, Site};
 
+use crate::bbr3::Controllers;
 use crate::network::{self, Placed, Queue, Way};
 use crate::wire::{self, Ask, Record};
 
@@ -73,7 +74,7 @@ impl Path {
 type Timed = (Instant, Ask, u16, Vec<u8>);
 
 /// The script of a run. With `traced`, the calls of functions whose names begin so are recorded.
-pub fn script(plan: &Plan<'_>, traced: Option<&str>) -> Vec<u8> {
+pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) -> Vec<u8> {
     let mut script = Script::default();
     if let Some(functions) = traced {
         script.push(Ask::Trace, 0, Instant::ZERO, functions.as_bytes());
@@ -85,6 +86,9 @@ pub fn script(plan: &Plan<'_>, traced: Option<&str>) -> Vec<u8> {
         .flat_map(|_| rng.below(u64::MAX).to_le_bytes())
         .collect();
     script.push(Ask::Seed, 0, Instant::ZERO, &seed);
+    for object in &controllers.objects {
+        script.push(Ask::Controller, 0, Instant::ZERO, object);
+    }
     for request in network::devices(u32::try_from(mtu.get()).unwrap_or(u32::MAX)) {
         script.ask(&request);
     }
@@ -121,13 +125,11 @@ pub fn script(plan: &Plan<'_>, traced: Option<&str>) -> Vec<u8> {
     for (namespace, device) in network::CAPTURES.iter().take(captures) {
         script.push(Ask::Capture, *namespace, Instant::ZERO, device.as_bytes());
     }
-    for (number, flow) in plan.flows.iter().enumerate() {
-        script.push(
-            Ask::Flow,
-            number as u16,
-            Instant::ZERO,
-            &flow_body(plan, number, flow),
-        );
+    let groups = scenario.flows.iter().zip(&controllers.names);
+    let names = groups.flat_map(|(group, name)| std::iter::repeat_n(name, group.count as usize));
+    for (number, (flow, name)) in plan.flows.iter().zip(names).enumerate() {
+        let body = flow_body(plan, number, flow, name);
+        script.push(Ask::Flow, number as u16, Instant::ZERO, &body);
     }
     let times = [plan.info.duration, plan.info.sample_interval];
     let times: Vec<u8> = times
@@ -200,7 +202,7 @@ fn queue(plan: &Plan<'_>) -> Queue {
     }
 }
 
-fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan) -> Vec<u8> {
+fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan, controller: &str) -> Vec<u8> {
     let steered = plan
         .script
         .timed
@@ -212,7 +214,9 @@ fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan) -> Vec<u8> {
     let mut body = linux::receiver(number as u32).octets().to_vec();
     body.extend(if silent { UNSENT } else { 0 }.to_le_bytes());
     body.extend(clamp.to_le_bytes());
-    body.extend(linux::name(&flow.group.cc.name).bytes());
+    let paced = flow.group.cc.options.get("pacing") == Some(&OptionInput::Flag(true));
+    body.extend(u32::from(paced).to_le_bytes());
+    body.extend(controller.bytes());
     body
 }
 

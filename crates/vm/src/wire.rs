@@ -106,6 +106,8 @@ kinds! {
         Capture = 8,
         /// Records the calls of a controller's functions; the body is what their names begin with.
         Trace = 9,
+        /// Registers the controller of an object; the body is the object.
+        Controller = 10,
         /// At a time: sends a netlink message in that namespace.
         At = 16,
         /// At a time: the flow connects.
@@ -151,9 +153,14 @@ kinds! {
     }
 }
 
-/// Body of [`Ask::Flow`]: the receiver's address in four bytes, the limit of unsent bytes and the
-/// window's clamp as 32-bit words (0 for none), the controller's name.
-pub const FLOW_BODY: usize = 12;
+/// Body of [`Ask::Flow`]: the receiver's address in four bytes; as 32-bit words the limit of unsent
+/// bytes and the window's clamp (0 for none), and 1 for pacing whatever the controller; the
+/// controller's name.
+pub const FLOW_BODY: usize = 16;
+
+/// The system's error number with which the guest reports that the kernel refuses a BPF program
+/// (EOPNOTSUPP).
+pub const REFUSES_PROGRAM: i32 = 95;
 
 /// The namespaces, by number.
 pub const SENDERS: u16 = 0;
