@@ -274,44 +274,71 @@ def _shown(value: float | None, show: Callable[[float], str]) -> str:
     return "-" if value is None else show(value)
 
 
+#: Paths, and how long a run is.
+COSTS = (("100 Mbit/s", "40 ms", "20 s"), ("1 Gbit/s", "100 ms", "4 s"))
+#: Those with a hundred, a thousand and ten thousand full packets in a round trip.
+FLIGHTS = (
+    ("30 Mbit/s", "40 ms", "40 s"),
+    ("300 Mbit/s", "40 ms", "8 s"),
+    ("1.2 Gbit/s", "100 ms", "10 s"),
+)
+
+
 def costs(names: Sequence[str]) -> str:
     """Write what a data packet costs, measured once for each controller."""
-    store = WORK / "costs.json"
-    known = json.loads(store.read_text()) if store.is_file() else {}
-    text = (FILES / "one-flow.toml").read_text().split("[sweep]")[0]
-    lines = []
-    for cc in names:
-        line = [f"`{cc}`"]
-        for rate, rtt, duration in (("100 Mbit/s", "40 ms", "20 s"), ("1 Gbit/s", "100 ms", "4 s")):
-            settings = {
-                "flows.0.cc": cc,
-                "path.rate": rate,
-                "path.rtt": rtt,
-                "run.duration": duration,
-            }
-            key = f"{cc}, {rate}, {rtt}"
-            if key not in known:
-                known[key] = min(_cost(text, settings) for _ in range(2))
-                store.write_text(json.dumps(known, indent=1))
-            line.append(f"{known[key] * 1e6:.2f}")
-        lines.append(line)
-    body = markdown(["controller", "100 Mbit/s, 40 ms", "1 Gbit/s, 100 ms"], lines)
+    lines = [
+        [f"`{cc}`", *(f"{_cost({'flows.0.cc': cc}, *path) * 1e6:.2f}" for path in COSTS)]
+        for cc in names
+    ]
+    body = markdown(["controller", *(f"{rate}, {rtt}" for rate, rtt, _ in COSTS)], lines)
     return (
         "## CPU\n\nOne flow, one BDP of buffer: microseconds of CPU for each data packet, both "
         "ends, recovery, controller, path and record together, without cryptography. Least of "
-        f"two, on a machine that did other work.\n\n{body}"
+        f"two, on a machine that did other work.\n\n{body}\n{_alone()}"
     )
 
 
-def _cost(text: str, settings: dict[str, str]) -> float:
-    sent, spent = _run(text, settings)
+def _alone() -> str:
+    """Write what the BBRs of stacks that also run ours cost themselves."""
+    lines = []
+    for stack, cc in (("noq", "noq:bbr3"), ("quinn", "quinn:bbr")):
+        line = [f"`{cc}`"]
+        for path in FLIGHTS:
+            theirs, ours = (
+                _cost({"flows.0.cc": one, "flows.0.stack": stack}, *path) for one in (cc, "bbr3")
+            )
+            line.append(f"{2e6 * (theirs - ours):.1f}")
+        lines.append(line)
+    head = [f"{number} packets" for number in ("100", "1,000", "10,000")]
+    return (
+        "The controller itself: microseconds for each ACK of two packets above those with our "
+        "`bbr3` in the same stack, whose cost does not depend on the packets in flight; by the "
+        f"packets of one BDP.\n\n{markdown(['controller', *head], lines)}"
+    )
+
+
+def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> float:
+    """Return the CPU time of a data packet in seconds: the least of two, measured once."""
+    store = WORK / "costs.json"
+    known = json.loads(store.read_text()) if store.is_file() else {}
+    key = ", ".join((*flow.values(), rate, rtt))
+    if key not in known:
+        path = {"path.rate": rate, "path.rtt": rtt}
+        known[key] = min(_measured({**flow, **path}, duration) for _ in range(2))
+        store.write_text(json.dumps(known, indent=1))
+    return float(known[key])
+
+
+def _measured(settings: Mapping[str, str], duration: str) -> float:
+    sent, spent = _run({**settings, "run.duration": duration})
     # Runs with a library are in a process of their own, which has to start.
-    _, start = _run(text, {**settings, "run.duration": "1 ms"})
+    _, start = _run({**settings, "run.duration": "1 ms"})
     return (spent - start) / max(sent, 1)
 
 
-def _run(text: str, settings: dict[str, str]) -> tuple[int, float]:
+def _run(settings: Mapping[str, str]) -> tuple[int, float]:
     """Return the data packets of a run, and its CPU time in seconds."""
+    text = (FILES / "one-flow.toml").read_text().split("[sweep]")[0]
     before = _cpu()
     run = paceline.run(text, overrides=tuple(settings.items()))
     return int(run.flows["sent_packets"].sum()), _cpu() - before
