@@ -196,8 +196,8 @@ fn size_table() -> Vec<u8> {
 /// The bottleneck's token bucket at `rate`.
 ///
 /// Its bucket holds one packet, plus what arrives while the guest may be late. A packet leaves it
-/// when a link would begin to transmit it, so that the propagation delay includes its transmission
-/// time, and the packets that wait here are those that wait behind a link's packet in service.
+/// when a link would begin to transmit it; the netem behind it takes the time of the transmission.
+/// The packets that wait here are those that wait behind a link's packet in service.
 pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
     const TCA_TBF_PARMS: u16 = 1;
     const TCA_TBF_RATE64: u16 = 4;
@@ -388,6 +388,9 @@ fn idle_table(weight_log: u8, packet: Duration) -> (u8, [u8; 256]) {
 #[derive(Clone, Debug)]
 pub struct Way {
     pub delay: Duration,
+    /// After the delay packets leave one after the other, each in the time that it takes at this
+    /// rate; 0 for none.
+    pub rate: Rate,
     /// Up to this much longer, uniform, and in order.
     pub jitter: Duration,
     pub loss: Loss,
@@ -427,19 +430,18 @@ impl Way {
             let nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
             attribute(&mut options, name, &nanoseconds.to_ne_bytes());
         }
-        // With a rate, a packet waits for the one before it; this rate takes 2 ns for a packet.
-        let (any, fast) = if half > Duration::ZERO {
-            (u32::MAX, 1 << 40)
-        } else {
-            (0, 0_u64)
+        // With a rate, a packet waits for the one before it: jitter without reordering needs one,
+        // and takes 2 ns for a packet at this.
+        const FAST: u64 = 1 << 40;
+        let bytes = match half > Duration::ZERO {
+            true => FAST,
+            false => self.rate.bps() / 8,
         };
         // tc_netem_rate: rate, packet overhead, cell size, cell overhead.
-        attribute(
-            &mut options,
-            RATE,
-            &[any, 0, 0, 0].map(u32::to_ne_bytes).concat(),
-        );
-        attribute(&mut options, RATE64, &fast.to_ne_bytes());
+        let low = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let spec = [low, (-ETHERNET) as u32, 0, 0].map(u32::to_ne_bytes);
+        attribute(&mut options, RATE, &spec.concat());
+        attribute(&mut options, RATE64, &bytes.to_ne_bytes());
         // A kernel before 6.7 has no seed for netem: it draws from the guest's generator, which is
         // seeded.
         attribute(&mut options, PRNG_SEED, &self.seed.to_ne_bytes());
@@ -488,6 +490,7 @@ pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
     let lane = |(number, delay): (u32, &Duration)| {
         let way = Way {
             delay: *delay,
+            rate: Rate::ZERO,
             jitter: Duration::ZERO,
             loss: Loss::NONE,
             duplicate: Gain::default(),
@@ -550,6 +553,7 @@ mod tests {
         assert_eq!(size_table().len(), 4 + 24);
         let way = Way {
             delay: Duration::from_millis(20),
+            rate: Rate::ZERO,
             jitter: Duration::ZERO,
             loss: Loss::NONE,
             duplicate: Gain::default(),

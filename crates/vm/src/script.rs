@@ -58,12 +58,22 @@ struct Path {
 }
 
 impl Path {
-    /// The delay of the data: propagation, plus the transmission time of a packet, which the token
-    /// bucket releases when a link would begin to transmit it.
+    /// The delay of the data: propagation and transmission. The token bucket releases a packet when
+    /// a link would begin to transmit it. netem cannot transmit packets that it jitters or
+    /// duplicates: each is delayed by the time of a full one.
     fn forward(&self, plan: &Plan<'_>, new: bool) -> Placed {
-        let delay = plan.ways.delays(self.rtt).link + self.rate.time_for(self.queue.site.mtu);
+        let propagation = plan.ways.delays(self.rtt).link;
+        let plain = self.way.jitter == Duration::ZERO && self.way.duplicate == Gain::default();
+        let (delay, rate) = match plain {
+            true => (propagation, self.rate),
+            false => (
+                propagation + self.rate.time_for(self.queue.site.mtu),
+                Rate::ZERO,
+            ),
+        };
         let way = Way {
             delay,
+            rate,
             ..self.way.clone()
         };
         way.forward(new)
@@ -159,6 +169,7 @@ fn path(plan: &Plan<'_>) -> Path {
         rate: section.map_or(Rate::ZERO, |link| link.rate),
         way: Way {
             delay: Duration::ZERO,
+            rate: Rate::ZERO,
             jitter: Duration::ZERO,
             loss: Loss::NONE,
             duplicate: Gain::default(),
