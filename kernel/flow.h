@@ -11,6 +11,7 @@ struct flow {
     u32 lost_end_seq;    /* up to here losses have been reported */
     bool started;
     bool is_open;        /* init was called; before that the stack has processed the ACK of its SYN */
+    u32 restored_cwnd;   /* what undo_cwnd has returned, until the next call; 0 for none */
     struct history history;
 };
 

@@ -66,6 +66,14 @@ static __noinline struct flow *flow_of(struct sock *sk)
     if (!flow)
         return 0;
     take_connection(&flow->connection, tp);
+    /*
+     * The kernel has set this window. Linux 6.18 warned once that it had got an impossible one from undo_cwnd, which the
+     * program cannot return; such a window would remain in Startup.
+     */
+    if (flow->restored_cwnd) {
+        flow->connection.cwnd = flow->restored_cwnd;
+        flow->restored_cwnd = 0;
+    }
     if (!flow->started) {
         __builtin_memset(&flow->bbr, 0, sizeof flow->bbr);
         flow->started = true;
@@ -210,7 +218,9 @@ u32 BPF_PROG(paceline_undo_cwnd, struct sock *sk)
     u32 cwnd = ((struct tcp_sock *)sk)->snd_cwnd;
     struct flow *flow = flow_of(sk);
 
-    return flow ? on_spurious_loss(&flow->bbr) : cwnd;
+    if (flow)
+        cwnd = flow->restored_cwnd = on_spurious_loss(&flow->bbr);
+    return cwnd;
 }
 
 SEC("struct_ops/paceline_min_tso_segs")
