@@ -383,7 +383,8 @@ typedef struct paceline_controller {
     // A packet is about to be sent. It may change the outputs only if nothing is in flight. May be null.
     void (*on_send)(void *state, const struct paceline_sent *sent);
     // Sending resumes after a pause longer than the retransmission timeout, with nothing in flight
-    // (RFC 5681 section 4.1). Called before `on_send`. May be null.
+    // (RFC 5681 section 4.1). Called before `on_send`, once for each timeout of the pause and at most
+    // 32 times. May be null.
     void (*on_idle_restart)(void *state, uint64_t now_ns);
     // A packet was declared lost. May be null.
     void (*on_loss)(void *state, const struct paceline_lost *lost);

@@ -1,6 +1,8 @@
 //! A path, with the state that its transport does not keep for the controller.
 
-use paceline_congestion::{Ack, CaState, Controller, Delivery, Ecn, Lost, PacketState, Sent};
+use paceline_congestion::{
+    Ack, CaState, Controller, Delivery, Ecn, Lost, PacketState, Sent, idle_restarts,
+};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::ring::Ring;
@@ -122,8 +124,10 @@ impl<C: Controller> Path<C> {
 
     fn send(&mut self, now: Instant, bytes: u32) -> PacketState {
         self.now = now;
-        if self.in_flight == Bytes::ZERO && now.since(self.last_sent) > self.rtt.probe_timeout() {
-            self.controller.on_idle_restart(now);
+        if self.in_flight == Bytes::ZERO {
+            for _ in 0..idle_restarts(now.since(self.last_sent), self.rtt.probe_timeout()) {
+                self.controller.on_idle_restart(now);
+            }
         }
         self.controller.on_send(&Sent {
             now,

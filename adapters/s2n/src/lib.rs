@@ -6,7 +6,7 @@ mod pacer;
 use paceline_adapter::Plan;
 use paceline_congestion::{
     Ack, AnyController, CaState, Controller as _, Delivery, Ecn, Lost, PacketState, Recipe, Sent,
-    Signals,
+    Signals, idle_restarts,
 };
 use paceline_units::{Bytes, Duration, Instant};
 use s2n_quic_core::random::Generator;
@@ -235,8 +235,10 @@ impl CongestionController for Adapter {
         self.conclude_losses();
         let size = u32::try_from(sent_bytes).unwrap_or(u32::MAX);
         let idle = now.since(self.last_sent);
-        if self.in_flight == Bytes::ZERO && idle > probe_timeout(rtt_estimator) {
-            self.controller.on_idle_restart(now);
+        if self.in_flight == Bytes::ZERO {
+            for _ in 0..idle_restarts(idle, probe_timeout(rtt_estimator)) {
+                self.controller.on_idle_restart(now);
+            }
         }
         self.controller.on_send(&Sent {
             now,

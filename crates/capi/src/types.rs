@@ -388,7 +388,8 @@ pub struct paceline_controller {
     /// A packet is about to be sent. It may change the outputs only if nothing is in flight. May be null.
     pub on_send: Option<unsafe extern "C" fn(state: *mut c_void, sent: *const paceline_sent)>,
     /// Sending resumes after a pause longer than the retransmission timeout, with nothing in flight
-    /// (RFC 5681 section 4.1). Called before `on_send`. May be null.
+    /// (RFC 5681 section 4.1). Called before `on_send`, once for each timeout of the pause and at most
+    /// 32 times. May be null.
     pub on_idle_restart: Option<unsafe extern "C" fn(state: *mut c_void, now_ns: u64)>,
     /// A packet was declared lost. May be null.
     pub on_loss: Option<unsafe extern "C" fn(state: *mut c_void, lost: *const paceline_lost)>,

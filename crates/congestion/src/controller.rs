@@ -212,6 +212,14 @@ pub trait Described {
     }
 }
 
+/// How often a transport calls [`Controller::on_idle_restart`] after nothing was sent for `pause`:
+/// once for each timeout that has passed, because Linux halves the window so often. After 32
+/// times no window has anything left to lose.
+pub fn idle_restarts(pause: Duration, timeout: Duration) -> u64 {
+    let whole = pause.as_nanos().saturating_sub(1) / timeout.as_nanos().max(1);
+    whole.min(u32::BITS.into())
+}
+
 /// A congestion-control algorithm.
 ///
 /// [`contract`](crate::contract) describes in detail how a transport calls it, with examples of
@@ -236,7 +244,7 @@ pub trait Controller {
     }
 
     /// Sending resumes after a pause longer than the retransmission timeout, with nothing in flight
-    /// (RFC 5681 section 4.1). Called before [`Self::on_send`].
+    /// (RFC 5681 section 4.1). Called before [`Self::on_send`], as often as [`idle_restarts`] says.
     fn on_idle_restart(&mut self, _now: Instant) {}
 
     /// A packet was declared lost.

@@ -3,7 +3,7 @@
 
 use paceline_units::Field;
 
-use crate::options::{OptionInfo, Parameters};
+use crate::options::{OptionInfo, OptionValue, Parameters};
 use crate::{Controller, Described};
 
 /// A controller that a scenario can name.
@@ -52,6 +52,16 @@ pub enum BuildError {
     Option(usize),
 }
 
+/// Shows the value of each option of the parameters.
+pub(crate) fn visit_options<P: Parameters>(
+    parameters: &P,
+    visit: &mut dyn FnMut(&'static str, OptionValue),
+) {
+    for option in P::OPTIONS {
+        visit(option.name, (option.get)(parameters));
+    }
+}
+
 /// Declares the controllers, sorted by name.
 macro_rules! registry {
     ($($variant:ident = $controller:ty,)*) => {
@@ -77,6 +87,16 @@ macro_rules! registry {
             pub fn visit_fields(&self, visit: &mut dyn FnMut($crate::Field)) {
                 use $crate::Controller;
                 match self { $(Self::$variant(_) => <$controller>::visit_fields(visit)),* }
+            }
+
+            /// Shows the value of each option, without those of nested parameters.
+            pub fn visit_options(
+                &self,
+                visit: &mut dyn FnMut(&'static str, $crate::options::OptionValue),
+            ) {
+                match self {
+                    $(Self::$variant(own) => $crate::registry::visit_options(own, visit),)*
+                }
             }
 
             /// The signals that the controller needs from a transport, with these parameters.

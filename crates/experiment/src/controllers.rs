@@ -85,14 +85,21 @@ pub fn stack_choices(
     }
 }
 
-/// The parameters that a group gives its controller, for an engine that runs another
-/// implementation of it.
+/// The values of a group's controller's options, for an engine that runs another implementation of
+/// it.
 ///
 /// # Errors
 /// The error in its options.
-pub fn parameters(scenario: &Scenario, group: usize) -> Result<Recipe, Vec<Diagnostic>> {
-    ours(&scenario.flows[group].cc, &Guests::default())
-        .map_err(|error| vec![error_at(scenario, format!("flows[{group}].cc"), error)])
+pub fn parameters(
+    scenario: &Scenario,
+    group: usize,
+) -> Result<Vec<(&'static str, OptionValue)>, Vec<Diagnostic>> {
+    let recipe = ours(&scenario.flows[group].cc, &Guests::default());
+    let key = || format!("flows[{group}].cc");
+    let recipe = recipe.map_err(|error| vec![error_at(scenario, key(), error)])?;
+    let mut values = Vec::new();
+    recipe.visit_options(&mut |name, value| values.push((name, value)));
+    Ok(values)
 }
 
 /// The error in the choice at `key`.

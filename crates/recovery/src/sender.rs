@@ -5,7 +5,9 @@ mod acknowledge;
 mod detect;
 mod recovery;
 
-use paceline_congestion::{CaState, Controller, Delivery, Outputs, RateSample, Sent, window_rate};
+use paceline_congestion::{
+    CaState, Controller, Delivery, Outputs, RateSample, Sent, idle_restarts, window_rate,
+};
 use paceline_units::{Bytes, Duration, Instant};
 
 use crate::ecn::Marks;
@@ -425,8 +427,10 @@ impl<C: Controller> Sender<C> {
         self.idle = None;
         let len = next.len();
         let in_flight = Bytes::new(self.board.in_flight());
-        if self.board.is_empty() && self.sent_at.is_some_and(|sent| sent + self.rtt.rto() < now) {
-            self.tell(|controller| controller.on_idle_restart(now));
+        if let Some(sent) = self.sent_at.filter(|_| self.board.is_empty()) {
+            for _ in 0..idle_restarts(now.since(sent), self.rtt.rto()) {
+                self.tell(|controller| controller.on_idle_restart(now));
+            }
         }
         self.sent_at = Some(now);
         // The controller is notified before the segment counts as in flight, unless that

@@ -10,8 +10,8 @@ unsafe extern "C" {
     fn mount(s: *const c_char, t: *const c_char, f: *const c_char, n: c_ulong, d: *const c_void) -> c_int;
     fn syscall(number: c_long, ...) -> c_long;
     fn mmap(at: *mut c_void, n: usize, prot: c_int, flags: c_int, fd: c_int, off: i64) -> *mut c_void;
-    fn sched_setscheduler(pid: c_int, policy: c_int, param: *const c_int) -> c_int;
     fn ioperm(from: c_ulong, count: c_ulong, on: c_int) -> c_int;
+    fn sched_setscheduler(pid: c_int, policy: c_int, param: *const c_int) -> c_int;
     fn unshare(flags: c_int) -> c_int;
     fn setns(fd: c_int, kind: c_int) -> c_int;
     fn dup2(from: c_int, to: c_int) -> c_int;
@@ -188,19 +188,17 @@ pub fn never_idle(shared: &Shared, place: usize) {
     });
 }
 
-/// Lets this process stop the machine.
-pub fn may_stop() -> io::Result<()> {
-    // SAFETY: numbers only.
-    check(unsafe { ioperm(PVPANIC, 1, 1) })?;
-    Ok(())
-}
-
-const PVPANIC: c_ulong = 0x505;
-
 /// Stops the machine until the host lets it continue.
 pub fn stop_machine() {
-    // SAFETY: a port that `may_stop` has opened; the device behind it pauses the machine.
-    unsafe { std::arch::asm!("out dx, al", in("dx") PVPANIC as u16, in("al") 1_u8) }
+    const PVPANIC: u16 = 0x505;
+    // SAFETY: ioperm takes numbers only. The device behind the port pauses the machine; if the port
+    // is not open, the instruction ends this program, and with it the guest. The port does not stay
+    // open, because that makes each switch to a thread longer.
+    unsafe {
+        ioperm(PVPANIC.into(), 1, 1);
+        std::arch::asm!("out dx, al", in("dx") PVPANIC, in("al") 1_u8);
+        ioperm(PVPANIC.into(), 1, 0);
+    }
 }
 
 /// Makes a network namespace and enters it.

@@ -1,10 +1,9 @@
 //! BBRv3 with options of a scenario: the object that the guest loads, with other constants.
 
-use paceline_congestion::Recipe;
-use paceline_congestion::options::{OptionValue, Parameters};
 use paceline_emulator::linux::{self, BBR3};
 use paceline_experiment::parameters;
 use paceline_scenario::{Diagnostic, Scenario};
+use paceline_units::options::OptionValue;
 
 /// The controller as `paceline kernel load` registers it.
 pub const OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceline_bbr3.o");
@@ -73,18 +72,13 @@ fn constants(scenario: &Scenario, group: usize) -> Result<Option<Constants>, Vec
             Some(hint.to_owned()),
         )]);
     }
-    let Recipe::Bbr3Linux(chosen) = parameters(scenario, group)? else {
-        return Ok(None);
+    let chosen = parameters(scenario, group)?;
+    let value = |entry: &Entry| {
+        let option = chosen.iter().find(|(name, _)| *name == entry.name);
+        let value = option.and_then(|(_, value)| in_kernel(*value, entry.kind));
+        value.unwrap_or(entry.standard)
     };
-    fn values<P: Parameters>(chosen: &P, table: &[Entry]) -> Constants {
-        let value = |entry: &Entry| {
-            let option = P::OPTIONS.iter().find(|option| option.name == entry.name);
-            let value = option.and_then(|option| in_kernel((option.get)(chosen), entry.kind));
-            value.unwrap_or(entry.standard)
-        };
-        table.iter().map(value).collect()
-    }
-    Ok(Some(values(&chosen, &table)))
+    Ok(Some(table.iter().map(value).collect()))
 }
 
 /// The kernel's controllers of a scenario's flows.

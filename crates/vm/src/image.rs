@@ -56,9 +56,11 @@ const WANTED: [&str; 18] = [
     "tcp_yeah",
 ];
 /// The kernel's command line. What only protects the guest from itself is off, because each
-/// instruction takes time on the path: mitigations, cleared memory, security modules.
+/// instruction takes time on the path: mitigations, cleared memory, security modules, stacks at
+/// random places; and so is what only observes it.
 const COMMAND_LINE: &str = "console=ttyS0 quiet nokaslr random.trust_cpu=off panic=-1 \
-                            mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0";
+                            mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0 \
+                            randomize_kstack_offset=off psi=0 GLIBC_TUNABLES=glibc.pthread.rseq=0";
 const SNAPSHOT: &str = "snapshot";
 const ABOUT: &str = "image.json";
 

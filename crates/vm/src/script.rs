@@ -15,8 +15,8 @@ use crate::wire::{self, Ask, Record};
 pub const START_OFFSET: Duration = Duration::from_millis(10);
 /// The maximum window of TCP (RFC 7323 2.3), for which no limit is needed.
 const LARGEST: u64 = 1 << 30;
-/// The maximum unsent bytes of a flow whose application may fall silent.
-const UNSENT: u32 = 128 * 1024;
+/// The maximum unsent bytes of a flow whose application may fall silent: it cannot take them back.
+const UNSENT: u32 = 16 * 1024;
 /// Each kind of draw has its own stream.
 const KERNEL: u64 = 0x6b65_726e_656c;
 const OFFSETS: u64 = 0x7374_6172_7473;
@@ -107,6 +107,8 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     }
     for namespace in [wire::ROUTER, wire::DELAY] {
         script.file(namespace, "/proc/sys/net/ipv4/ip_forward", "1");
+        // No packet ends here: a search for its socket would be in vain.
+        script.file(namespace, "/proc/sys/net/ipv4/ip_early_demux", "0");
     }
     for namespace in [wire::SENDERS, wire::RECEIVERS] {
         for (name, value) in linux::settings(&linux::stack(scenario)) {

@@ -27,6 +27,8 @@ pub struct Cubic {
     sk: Sock,
     mss: u32,
     hz: u32,
+    /// The initial window, to which a pause reduces it (`tcp_init_cwnd`).
+    initial: u32,
     ca_state: CaState,
     /// `prior_ssthresh` of the last episode, until it is undone.
     undo: Option<u32>,
@@ -58,6 +60,7 @@ impl Cubic {
             sk,
             mss,
             hz,
+            initial: sk.cwnd,
             ca_state: CaState::Open,
             undo: None,
             timeout_outstanding: false,
@@ -80,10 +83,14 @@ impl Cubic {
         self.sk.snd_una = self.sk.snd_nxt.wrapping_sub(in_flight.get() as u32);
     }
 
-    /// A reduction that can be undone begins (`tcp_current_ssthresh`, `tcp_init_undo`).
+    /// `tcp_current_ssthresh`, outside of recovery.
+    fn current_ssthresh(&self) -> u32 {
+        self.sk.ssthresh.max(self.sk.cwnd / 2 + self.sk.cwnd / 4)
+    }
+
+    /// A reduction that can be undone begins (`tcp_init_undo`).
     fn reduce(&mut self) {
-        let kept = self.sk.cwnd / 2 + self.sk.cwnd / 4;
-        self.undo = Some(self.sk.ssthresh.max(kept));
+        self.undo = Some(self.current_ssthresh());
         let ssthresh = self.core.ssthresh(&self.sk);
         self.sk.begin_reduction(ssthresh);
         self.ecn_gate.on_loss_event();
@@ -134,6 +141,14 @@ impl Controller for Cubic {
         }
         self.sk.lsndtime = self.sk.jiffies;
         self.sk.snd_nxt = self.sk.snd_nxt.wrapping_add(sent.size);
+    }
+
+    /// `tcp_cwnd_restart`: the stack halves the window once for each timeout of the pause.
+    fn on_idle_restart(&mut self, _now: Instant) {
+        if !matches!(self.ca_state, CaState::Recovery | CaState::Cwr) {
+            self.sk.ssthresh = self.current_ssthresh();
+        }
+        self.sk.cwnd = (self.sk.cwnd / 2).max(self.initial.min(self.sk.cwnd));
     }
 
     fn on_loss(&mut self, loss: &Lost) {

@@ -251,6 +251,37 @@ fn blank(flow: &Flow) -> Ack {
 }
 
 #[test]
+fn a_pause_halves_the_window_down_to_the_initial_one() {
+    let options = [PLAIN[0], ("initial_ssthresh", Count(35))];
+    let (initial, mut flow) = (10, Flow::new(10, &options));
+    for _ in 0..40 {
+        flow.ack(Duration::from_millis(1), RTT, false);
+    }
+    let grown = flow.window();
+    assert!((35..40).contains(&grown), "{grown}");
+    flow.cubic.on_idle_restart(flow.now);
+    assert_eq!(flow.window(), grown / 2);
+    // It is already above three quarters of the window.
+    assert_eq!(flow.threshold(), Some(35));
+    flow.cubic.on_idle_restart(flow.now);
+    assert_eq!(flow.window(), initial);
+    flow.cubic.on_idle_restart(flow.now);
+    assert_eq!(flow.window(), initial);
+
+    let mut flow = Flow::new(10, &[PLAIN[0], ("initial_ssthresh", Count(20))]);
+    for _ in 0..400 {
+        flow.ack(Duration::from_millis(10), RTT, false);
+    }
+    let grown = flow.window();
+    assert!(grown > 40, "{grown}");
+    for _ in 0..3 {
+        flow.cubic.on_idle_restart(flow.now);
+        // That of the greatest window.
+        assert_eq!(flow.threshold(), Some(grown / 2 + grown / 4));
+    }
+}
+
+#[test]
 fn idle_time_does_not_count() {
     let mut flow = Flow::new(100, &PLAIN);
     flow.round();
