@@ -422,15 +422,22 @@ impl<C: Controller> Sender<C> {
         ends || self.board.nxt() == self.written
     }
 
+    /// Sending resumes after a pause.
+    #[cold]
+    fn restart(&mut self, now: Instant) {
+        let pause = self.sent_at.map_or(Duration::ZERO, |sent| now.since(sent));
+        for _ in 0..idle_restarts(pause, self.rtt.rto()) {
+            self.tell(|controller| controller.on_idle_restart(now));
+        }
+    }
+
     #[inline]
     fn transmit(&mut self, now: Instant, next: Next, probe: bool) -> Option<Segment> {
         self.idle = None;
         let len = next.len();
         let in_flight = Bytes::new(self.board.in_flight());
-        if let Some(sent) = self.sent_at.filter(|_| self.board.is_empty()) {
-            for _ in 0..idle_restarts(now.since(sent), self.rtt.rto()) {
-                self.tell(|controller| controller.on_idle_restart(now));
-            }
+        if self.board.is_empty() && self.sent_at.is_some_and(|sent| sent + self.rtt.rto() < now) {
+            self.restart(now);
         }
         self.sent_at = Some(now);
         // The controller is notified before the segment counts as in flight, unless that
