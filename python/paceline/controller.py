@@ -87,7 +87,7 @@ class Controller:
         """Handle a packet about to be sent: a slow call per packet, so leave it out if you can."""
 
     def on_idle_restart(self, now_ns: int) -> None:
-        """Handle the restart of sending after a pause, once for each retransmission timeout in it."""
+        """Handle the restart of sending after a pause, once for each timeout in it."""
 
     def on_mss(self, mss_bytes: int) -> None:
         """Handle a change of the payload of a full packet."""
