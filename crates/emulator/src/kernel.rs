@@ -38,6 +38,8 @@ const MAINLINE: [&str; 16] = [
     "yeah",
 ];
 
+/// Controllers that the stack paces if a socket asks for it; the option that does so is `pacing`.
+const PACED: [&str; 3] = ["cubic", "dctcp", "reno"];
 /// BBRv3 by eBPF, as `paceline kernel load` registers it.
 pub const BBR3: &str = "paceline_bbr3";
 /// Inputs that a stock kernel does not give, and that it derives.
@@ -174,7 +176,7 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
         // options.
         let taken = |option: &str| match option {
             "ecn" => true,
-            "pacing" => engine == Engine::Vm,
+            "pacing" => engine == Engine::Vm && PACED.contains(&name(&group.cc.name)),
             _ => engine == Engine::Vm && is_bbr3,
         };
         if let Some(option) = group.cc.options.keys().find(|option| !taken(option)) {

@@ -62,8 +62,7 @@ fn constants(scenario: &Scenario, group: usize) -> Result<Option<Constants>, Vec
     let table = table();
     let unknown = |option: &&String| table.iter().all(|entry| entry.name != option.as_str());
     if let Some(option) = choice.options.keys().find(unknown) {
-        let hint =
-            "`paceline kernel list` shows its options; run it in the simulator, or leave it out";
+        let hint = "run it in the simulator, or leave it out";
         let message = "BBRv3 in the kernel has no such option";
         let key = format!("flows[{group}].cc.{option}");
         return Err(vec![scenario.diagnostic(
@@ -106,6 +105,9 @@ impl Controllers {
         for (group, flows) in scenario.flows.iter().enumerate() {
             let name = linux::name(&flows.cc.name);
             let Some(constants) = constants(scenario, group)? else {
+                if flows.cc.options.contains_key("pacing") {
+                    parameters(scenario, group)?;
+                }
                 names.push(name.to_owned());
                 continue;
             };
