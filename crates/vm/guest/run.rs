@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::RawFd;
+use std::process::Command;
 
 use crate::flow::{End, Flow, Stage, untag};
 use crate::sys::{self, Event, PacketRing, Poll, Ring, Shared};
@@ -107,13 +108,18 @@ fn namespaces() -> io::Result<Vec<RawFd>> {
     Ok(sockets)
 }
 
+/// Runs the loader; if the kernel refuses the program, the console has its reason.
+fn load(loader: &mut Command) -> io::Result<()> {
+    match loader.status()?.success() {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(wire::REFUSES_PROGRAM)),
+    }
+}
+
 /// Loads the recorder of a controller's calls, and opens its ring buffer.
 fn trace(functions: &str) -> io::Result<Ring> {
     sys::mount_at("bpf", "/sys/fs/bpf")?;
-    let status = crate::loader().arg(crate::place(wire::RECORDER)).args([wire::CALLS, functions]).status()?;
-    if !status.success() {
-        return Err(io::Error::from_raw_os_error(wire::REFUSES_PROGRAM));
-    }
+    load(crate::loader().arg(crate::place(wire::RECORDER)).args([wire::CALLS, functions]))?;
     Ring::open(wire::CALLS, wire::CALLS_SIZE)
 }
 
@@ -177,9 +183,7 @@ impl<'a> Run<'a> {
             Some(Ask::Controller) => {
                 const OBJECT: &str = "/controller.o";
                 fs::write(OBJECT, record.body)?;
-                let status = crate::loader().args([OBJECT, wire::BBR3]).status()?;
-                // The kernel's verifier has printed the reason on the console.
-                if status.success() { Ok(()) } else { Err(io::Error::from_raw_os_error(wire::REFUSES_PROGRAM)) }
+                load(crate::loader().args([OBJECT, wire::BBR3]))
             }
             Some(Ask::Trace) => {
                 self.calls = Some(trace(str::from_utf8(record.body).map_err(io::Error::other)?)?);

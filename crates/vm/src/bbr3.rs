@@ -40,6 +40,11 @@ fn table() -> Vec<Entry> {
     TABLE.lines().filter_map(row).collect()
 }
 
+/// The constants of the object.
+fn standard() -> Constants {
+    table().iter().map(|entry| entry.standard).collect()
+}
+
 /// A value in the unit of the table's kind.
 fn in_kernel(value: OptionValue, kind: &str) -> Option<u32> {
     let number = match (kind, value) {
@@ -85,8 +90,8 @@ fn constants(scenario: &Scenario, group: usize) -> Result<Option<Constants>, Vec
 pub struct Controllers {
     /// The names, one for each group of flows.
     pub names: Vec<String>,
-    /// The objects to load: the snapshot has the one with the default options.
-    pub objects: Vec<Vec<u8>>,
+    /// The sets of options; the first is the default one.
+    sets: Vec<Constants>,
 }
 
 impl Controllers {
@@ -95,12 +100,7 @@ impl Controllers {
     /// # Errors
     /// An option that the kernel's BBRv3 does not have, or too many sets of options.
     pub fn of(scenario: &Scenario) -> Result<Self, Vec<Diagnostic>> {
-        let mut sets = vec![
-            table()
-                .iter()
-                .map(|entry| entry.standard)
-                .collect::<Constants>(),
-        ];
+        let mut sets = vec![standard()];
         let mut names = Vec::new();
         for (group, flows) in scenario.flows.iter().enumerate() {
             let name = linux::name(&flows.cc.name);
@@ -124,11 +124,13 @@ impl Controllers {
             }
             names.push(name_of(number));
         }
-        let others = sets.iter().enumerate().skip(1);
-        let objects = others
-            .map(|(number, set)| object(set, &name_of(number)))
-            .collect();
-        Ok(Self { names, objects })
+        Ok(Self { names, sets })
+    }
+
+    /// The objects to load: the snapshot has the one with the default options.
+    pub fn objects(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let others = self.sets.iter().enumerate().skip(1);
+        others.map(|(number, set)| object(set, &name_of(number)))
     }
 }
 
@@ -142,7 +144,6 @@ fn name_of(set: usize) -> String {
 
 /// The object with other constants, and another name.
 fn object(constants: &[u32], name: &str) -> Vec<u8> {
-    let standard: Constants = table().iter().map(|entry| entry.standard).collect();
     let words = |constants: &[u32]| -> Vec<u8> {
         constants
             .iter()
@@ -156,7 +157,7 @@ fn object(constants: &[u32], name: &str) -> Vec<u8> {
     };
     let mut object = OBJECT.to_vec();
     for (old, new) in [
-        (words(&standard), words(constants)),
+        (words(&standard()), words(constants)),
         (padded(BBR3), padded(name)),
     ] {
         let places = places(&object, &old);
@@ -196,9 +197,8 @@ path = { rate = "10 Mbit/s", rtt = "40 ms", queue = { kind = "droptail", size = 
 
     #[test]
     fn the_object_has_each_pattern_once_and_the_defaults_of_the_simulation() {
-        let standard: Constants = table().iter().map(|entry| entry.standard).collect();
-        assert!(standard.len() > 30);
-        assert_eq!(object(&standard, BBR3), OBJECT);
+        assert!(standard().len() > 30);
+        assert_eq!(object(&standard(), BBR3), OBJECT);
         // As the simulated controller has them, without any option.
         assert_eq!(
             controllers(&["\"bbr3-linux\"", "\"reno\""]).unwrap().names,
@@ -215,13 +215,14 @@ path = { rate = "10 Mbit/s", rtt = "40 ms", queue = { kind = "droptail", size = 
             found.names,
             ["paceline_bbr3_1", BBR3, "paceline_bbr3_1", "bbr"]
         );
-        let [object] = found.objects.as_slice() else {
+        let objects: Vec<_> = found.objects().collect();
+        let [object] = objects.as_slice() else {
             panic!("one set differs from the default");
         };
         assert_eq!(object.len(), OBJECT.len());
-        let standard: Vec<u8> = table()
+        let standard: Vec<u8> = standard()
             .iter()
-            .flat_map(|entry| entry.standard.to_le_bytes())
+            .flat_map(|word| word.to_le_bytes())
             .collect();
         let place = places(OBJECT, &standard)[0];
         let word = |name: &str| {
@@ -243,7 +244,7 @@ path = { rate = "10 Mbit/s", rtt = "40 ms", queue = { kind = "droptail", size = 
         let gains = |n: usize| format!("{{ name = \"bbr3-linux\", startup_pacing_gain = 2.{n} }}");
         let many: Vec<String> = (1..=10).map(|n| gains(10 + n)).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!(controllers(&many[..9]).unwrap().objects.len(), 9);
+        assert_eq!(controllers(&many[..9]).unwrap().objects().count(), 9);
         assert!(
             controllers(&many).unwrap_err()[0]
                 .message

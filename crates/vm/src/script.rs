@@ -96,8 +96,8 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         .flat_map(|_| rng.below(u64::MAX).to_le_bytes())
         .collect();
     script.push(Ask::Seed, 0, Instant::ZERO, &seed);
-    for object in &controllers.objects {
-        script.push(Ask::Controller, 0, Instant::ZERO, object);
+    for object in controllers.objects() {
+        script.push(Ask::Controller, 0, Instant::ZERO, &object);
     }
     for request in network::devices(u32::try_from(mtu.get()).unwrap_or(u32::MAX)) {
         script.ask(&request);
