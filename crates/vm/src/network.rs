@@ -414,7 +414,7 @@ impl Way {
         const RATE64: u16 = 8;
         const LATENCY64: u16 = 10;
         const JITTER64: u16 = 11;
-        const PRNG_SEED: u16 = 13;
+        const PRNG_SEED: u16 = 14;
         let loss = match self.loss {
             Loss::Independent(share) => chance(share),
             Loss::Burst(_) => 0,
@@ -559,7 +559,11 @@ mod tests {
             duplicate: Gain::default(),
             seed: 1,
         };
-        assert_eq!(way.options().len(), 24 + 12 + 12 + 20 + 12 + 12);
+        let options = way.options();
+        assert_eq!(options.len(), 24 + 12 + 12 + 20 + 12 + 12);
+        // The last is the seed: TCA_NETEM_PRNG_SEED, after TCA_NETEM_SLOT_DIST (pkt_sched.h).
+        let half = |at: usize| u16::from_ne_bytes([options[at], options[at + 1]]);
+        assert_eq!([half(80), half(82)], [12, 14]);
         assert_eq!(chance(Gain::ONE), u32::MAX);
         assert_eq!(chance(Gain::from_millionths(500_000)), u32::MAX / 2);
     }
