@@ -265,6 +265,31 @@ def test_jitter_of_a_kernel_keeps_the_order(snapshot: str) -> None:
         assert rows["seq_bytes"].is_sorted()
 
 
+def test_a_burst_leaves_at_the_rate_of_the_link(snapshot: str) -> None:
+    # Ten packets of 1500 bytes at 10 Mbit/s, 1.2 ms each, within the guest's own work.
+    run = paceline.run(ONE_FLOW.replace('"4 s"', '"60 ms"'), backend="vm")
+    assert run.packets is not None
+    times = run.packets.filter(pl.col("kind") == "deliver")["t_ns"].head(10)
+    gaps = times.diff().drop_nulls()
+    assert len(gaps) == 9
+    assert gaps.is_between(1_195_000, 1_205_000).all()
+
+
+def test_a_change_of_the_path_does_not_repeat_its_losses(snapshot: str) -> None:
+    text = ONE_FLOW.replace('rtt = "20 ms"', 'rtt = "20 ms"\nloss = "10 %"').replace("cubic-linux", "bbr1")
+    changes = [f'[[events]]\nwhen = "{second} s"\npath.rate = "10 Mbit/s"\n' for second in (1, 2, 3)]
+    run = paceline.run("".join([text, *changes]), backend="vm")
+    assert run.packets is not None
+    arrived = run.packets.filter(pl.col("kind") == "deliver")["t_ns"]
+    # Packets arrive every 1.2 ms while the link is busy; each lost one leaves a gap.
+    gaps = []
+    for second in (1, 2, 3):
+        times = arrived.filter(arrived > second * 10**9 + 12_000_000).head(60)
+        gaps.append((times.diff().drop_nulls() / 1_200_000).round().to_list())
+    assert gaps[0] != gaps[1] != gaps[2] != gaps[0]
+    assert all(max(each) > 1 for each in gaps)
+
+
 def test_red_of_a_kernel_drops_before_its_queue_is_full(snapshot: str) -> None:
     red = 'red = { min = "6 kB", max = "30 kB", weight = "1.5625 %", ecn = false }'
     text = ONE_FLOW.replace('queue.size = "8 bdp"', f'queue = {{ size = "200 kB", {red} }}')

@@ -29,6 +29,7 @@ mod prr;
 mod push;
 mod rack;
 mod ranges;
+mod receive_window;
 mod receiver;
 mod rtt;
 mod sack;

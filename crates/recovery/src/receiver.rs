@@ -4,6 +4,7 @@ use paceline_units::{Duration, Instant};
 
 use crate::ecn::Echo;
 use crate::ranges::Ranges;
+use crate::receive_window::ReceiveWindow;
 use crate::{Acknowledgment, Block, EcnFeedback, SackBlocks, Segment};
 
 /// The acknowledgment policy of a receiver.
@@ -25,6 +26,9 @@ pub struct ReceiverConfig {
     /// Whether a segment with PSH is acknowledged at once, as in Linux when everything has been
     /// read.
     pub pushed: bool,
+    /// Whether a segment that lets the receive window grow is acknowledged at once, as in Linux.
+    /// The advertised window is [`Self::window`] either way.
+    pub window_growth: bool,
     /// The maximum number of SACK ranges in one acknowledgment: the other options leave this much
     /// room ([`crate::ets::SACK_BLOCKS`] with that option).
     pub sack_blocks: usize,
@@ -41,6 +45,7 @@ impl Default for ReceiverConfig {
             quick_acks: 16,
             sack_delay: Duration::ZERO,
             pushed: false,
+            window_growth: false,
             sack_blocks: SackBlocks::CAPACITY,
             ecn: EcnFeedback::Accurate,
         }
@@ -108,6 +113,7 @@ pub struct Receiver {
     pending: u32,
     pending_since: Instant,
     quick_acks: u32,
+    growth: Option<ReceiveWindow>,
     compression: Compression,
     /// The highest byte that the sender may send; it never moves back.
     edge: u64,
@@ -129,6 +135,7 @@ impl Receiver {
             pending: 0,
             pending_since: Instant::ZERO,
             quick_acks: config.quick_acks,
+            growth: config.window_growth.then(ReceiveWindow::default),
             compression: Compression::default(),
             edge: config.window,
             marks: Echo::new(config.ecn),
@@ -165,10 +172,17 @@ impl Receiver {
         if segment.seq <= self.last_ack && segment.sent > self.ts_recent {
             self.ts_recent = segment.sent;
         }
-        let quick = self.quick_acks > 0;
-        self.quick_acks = self.quick_acks.saturating_sub(1);
-
         let in_order = segment.seq == self.next && segment.end() <= self.edge;
+        let mut quick = self.quick_acks > 0;
+        self.quick_acks = self.quick_acks.saturating_sub(1);
+        if let Some(growth) = &mut self.growth {
+            let read = if in_order && self.held.is_empty() {
+                segment.end()
+            } else {
+                self.next
+            };
+            quick |= growth.on_segment(now, segment, read);
+        }
         if in_order && self.held.is_empty() {
             return self.take_next(now, segment, told_at_once || quick, None);
         }

@@ -1,7 +1,7 @@
 //! `[[flows]]`: the senders.
 
 use paceline_units::options::Choice as _;
-use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Recovery, StackName};
+use paceline_units::{Acks, App, Bytes, Crypto, Duration, EcnFeedback, Recovery, StackName};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ section! {
         /// The congestion window at the start.
         initial_window: Packets = FlowGroup::INITIAL_WINDOW, in packets(limits::MAX_INITIAL_WINDOW), on ALL;
         /// When the receiver acknowledges.
-        ack: AckPolicy = AckPolicy::default(), on ALL;
+        ack: AckPolicy as AckChoice = AckPolicy::default(), on ALL;
         /// How the sender recovers from loss.
         recovery: RecoverySection as RecoveryChoice = RecoverySection::default(), on ALL;
         /// The delays and batching of the hosts at both ends. Unset: none.
@@ -137,8 +137,9 @@ impl FlowGroup {
 const ACKS: Honoured = simulated("when a kernel's receiver acknowledges cannot be chosen");
 
 section! {
-    /// When the receiver acknowledges.
-    pub struct AckPolicy = default, "a table" {
+    /// When the receiver acknowledges. Also written as `"linux"`, which is `comp_sack_delay = "1 ms"`,
+    /// `pushed = true` and `window_growth = true`, or as `"delayed"`, the default.
+    pub struct AckPolicy = default, "\"linux\", \"delayed\" or a table" {
         /// Number of packets per ACK.
         every: Packets = Packets(2), in packets(u64::from(u32::MAX)), on ACKS;
         /// The maximum delay of an ACK.
@@ -154,6 +155,52 @@ section! {
         /// two or more that segmentation offload forms (1/1024 s at the pacing rate, at least two
         /// packets).
         pushed: bool => false, on ALL;
+        /// Whether a packet is acknowledged at once while the receive window grows, as in Linux
+        /// (`tcp_grow_window`): in slow start nearly every packet is.
+        window_growth: bool => false, on ALL;
+    }
+}
+
+impl From<Acks> for AckPolicy {
+    fn from(acks: Acks) -> Self {
+        match acks {
+            Acks::Delayed => Self::default(),
+            Acks::Linux => Self {
+                comp_sack_delay: Some(Duration::from_millis(1)),
+                pushed: true,
+                window_growth: true,
+                ..Self::default()
+            },
+        }
+    }
+}
+
+/// When the receiver acknowledges: a policy's name, or a table.
+#[derive(PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Ack")]
+enum AckChoice {
+    Name(Acks),
+    Policy(AckPolicy),
+}
+
+plain_keys!(AckChoice);
+
+impl Read for AckChoice {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Text(_) => Read::read(node, key, reader).map(Self::Name),
+            _ => Read::read(node, key, reader).map(Self::Policy),
+        }
+    }
+}
+
+impl From<AckChoice> for AckPolicy {
+    fn from(choice: AckChoice) -> Self {
+        match choice {
+            AckChoice::Name(acks) => acks.into(),
+            AckChoice::Policy(policy) => policy,
+        }
     }
 }
 

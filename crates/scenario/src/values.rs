@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use paceline_units::options::Choice;
 use paceline_units::{
-    Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate, Recovery, Size,
-    StackName,
+    Acks, Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate, Recovery,
+    Size, StackName,
 };
 
 use crate::document::{Node, Value};
@@ -64,6 +64,7 @@ macro_rules! words {
     )*};
 }
 words! {
+    Acks: "\"delayed\" or \"linux\"";
     Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
     StackName: "\"paceline\", \"quinn\", \"noq\" or \"guest\"";

@@ -154,6 +154,7 @@ const CASES: &[Case] = &[
         "app = { on = \"1 ns\", off = \"1 ns\" }\n"
     ),
     append!("no timeout", "recovery.min_rto = \"0 s\"\n"),
+    append!("an unknown policy of ACKs", "ack = \"linx\"\n"),
     append!("an unknown recovery", "recovery = \"rack-pr\"\n"),
     append!("a recovery that is a number", "recovery = 3\n"),
     append!(

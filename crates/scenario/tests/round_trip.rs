@@ -74,7 +74,7 @@ fn reads_every_key() {
     );
     assert_eq!(flow.rtt, Some(Duration::from_millis(80)));
     assert_eq!(flow.ack.comp_sack_delay, Some(Duration::from_millis(1)));
-    assert!(flow.ack.pushed);
+    assert!(flow.ack.pushed && flow.ack.window_growth);
     assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
     assert!(flow.ets && !flow.recovery.tlp);
     assert_eq!(flow.recovery.kind, Recovery::RackPrrCrb);
@@ -458,6 +458,20 @@ fn a_recovery_is_its_kind_or_a_table() {
     }
 }
 
+#[test]
+fn acknowledgments_have_a_name_or_a_table() {
+    let ack = |value: &str| {
+        let scenario = parse(FULL, &[("flows[0].ack", value)]);
+        let again = parse(&scenario.to_toml(), &[]);
+        assert_eq!(again.flows[0].ack, scenario.flows[0].ack);
+        scenario.flows[0].ack.clone()
+    };
+    let linux = r#"{ comp_sack_delay = "1 ms", pushed = true, window_growth = true }"#;
+    assert_eq!(ack("\"linux\""), ack(linux));
+    assert_eq!(ack("\"delayed\""), ack("{}"));
+    assert_ne!(ack("\"linux\""), ack("{}"));
+}
+
 fn quantity() -> impl Strategy<Value = String> {
     (
         "[0-9]{1,6}(\\.[0-9]{1,3})?",
@@ -517,6 +531,7 @@ const KEYS: &[&str] = &[
     "flows[0].ack.delay",
     "flows[0].ack.comp_sack_delay",
     "flows[0].ack.pushed",
+    "flows[0].ack.window_growth",
     "flows[0].recovery.min_rto",
     "flows[0].receive_window",
     "flows[0].header",

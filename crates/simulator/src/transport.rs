@@ -36,6 +36,7 @@ fn receiver(flow: &FlowPlan) -> ReceiverConfig {
             time.min(flow.base_rtt / 20) + COMP_SACK_SLACK
         }),
         pushed: ack.pushed,
+        window_growth: ack.window_growth,
         ecn: group.ecn,
         sack_blocks: match group.ets {
             true => ets::SACK_BLOCKS,

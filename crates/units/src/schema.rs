@@ -9,8 +9,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::options::{Choice, OptionInfo, OptionKind, Parameters};
 use crate::{
-    App, BurstLoss, Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, Hold, Loss, Policer,
-    Rate, Recovery, Reorder, Size, StackName,
+    Acks, App, BurstLoss, Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, Hold, Loss,
+    Policer, Rate, Recovery, Reorder, Size, StackName,
 };
 
 /// Documentation as a description: its first paragraph, with its line breaks.
@@ -134,7 +134,8 @@ of_words!(
     Recovery = "RecoveryKind",
     EcnFeedback = "EcnKind",
     StackName = "Stack",
-    Crypto = "Crypto"
+    Crypto = "Crypto",
+    Acks = "Acks"
 );
 
 impl JsonSchema for Loss {

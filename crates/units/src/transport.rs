@@ -38,6 +38,17 @@ impl Recovery {
 }
 
 choice! {
+    /// When a receiver acknowledges.
+    Acks {
+        /// Every second packet (RFC 5681 section 4.2), each of the first 16, and gaps at once.
+        Delayed = "delayed" default,
+        /// The same, but as Linux does it since 6.6: also the end of each burst, each packet that lets
+        /// the receive window grow, and a few of a gap together.
+        Linux = "linux",
+    }
+}
+
+choice! {
     /// Which transport a flow runs.
     StackName {
         /// The project's own: TCP as Linux has it.

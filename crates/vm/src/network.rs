@@ -437,9 +437,10 @@ impl Way {
             true => FAST,
             false => self.rate.bps() / 8,
         };
-        // tc_netem_rate: rate, packet overhead, cell size, cell overhead.
+        // tc_netem_rate: rate, packet overhead, cell size, cell overhead. Here netem's lengths are
+        // those of IP packets: full ones leave 1.2 ms apart at 10 Mbit/s.
         let low = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let spec = [low, (-ETHERNET) as u32, 0, 0].map(u32::to_ne_bytes);
+        let spec = [low, 0, 0, 0].map(u32::to_ne_bytes);
         attribute(&mut options, RATE, &spec.concat());
         attribute(&mut options, RATE64, &bytes.to_ne_bytes());
         // A kernel before 6.7 has no seed for netem: it draws from the guest's generator, which is

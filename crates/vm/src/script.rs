@@ -284,7 +284,11 @@ fn application(
 
 /// The scenario's changes of the path.
 fn changes(plan: &Plan<'_>, path: &mut Path, timed: &mut Vec<Timed>) {
+    let mut seeds = Rng::new(path.way.seed);
     for (at, change) in &plan.script.timed {
+        // netem starts its sequence over with each change: with the same seed, it would lose the
+        // same packets after each.
+        path.way.seed = seeds.below(u64::MAX);
         let mut requests: Vec<Placed> = Vec::new();
         match change {
             Change::Link(0, paceline_experiment::LinkChange::Rate(change)) => {

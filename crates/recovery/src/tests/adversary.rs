@@ -102,6 +102,7 @@ proptest! {
         writes in prop::collection::vec((0_u64..400, 1_u64..60_000), 1..5),
         sack_delay in 0_u64..5,
         pushed in any::<bool>(),
+        window_growth in any::<bool>(),
     ) {
         // The script repeats, ending in a packet that gets through: never are all lost.
         let script = |mut script: Vec<Fate>| {
@@ -118,6 +119,7 @@ proptest! {
         world.receiver = Receiver::new(ReceiverConfig {
             sack_delay: ms(sack_delay),
             pushed,
+            window_growth,
             ..ReceiverConfig::default()
         });
         let total: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
