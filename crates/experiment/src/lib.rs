@@ -32,7 +32,7 @@ pub use guest::{
     interned, used,
 };
 pub use memory::{Estimate, Memory, Part, QLOG_ENTRY, estimate};
-pub use network::rate;
+pub use network::{link_seed, rate};
 pub use plan::Plan;
 pub use rows::{Before, change_rows, end_counters, end_row, queue_row};
 pub use script::{Script, Trigger};

@@ -19,6 +19,11 @@ pub fn rate(service: &Service) -> Rate {
     }
 }
 
+/// The seed of a link, by its number, in a run with `seed`.
+pub fn link_seed(seed: u64, number: u64) -> u64 {
+    seed_of(seed, LOSS_STREAM - number * LINK_STRIDE)
+}
+
 /// A link, by its number, with its initial service.
 pub(crate) fn link<P: Packet + Clone>(
     scenario: &Scenario,
@@ -30,7 +35,7 @@ pub(crate) fn link<P: Packet + Clone>(
         service,
         delay: section.delay,
         limit: queue_limit(scenario, section),
-        seed: seed_of(seed, LOSS_STREAM - number * LINK_STRIDE),
+        seed: link_seed(seed, number),
     });
     let queue = &section.queue;
     let chosen = std::iter::once(&queue.kind).chain(&queue.early_signals);

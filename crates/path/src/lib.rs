@@ -18,6 +18,7 @@ mod trace;
 pub use counters::{Counters, Tally};
 pub use impair::next_slot;
 pub use link::{Link, LinkConfig};
+pub use loss::LossState;
 pub use packet::{Backlog, DropCause, Packet, QueueLimit, Verdict};
 pub use queue::{Aqm, Codel, DualPi2, EARLY_SIGNALS, FqCodel, Pie, QUEUES, Red, StepMark};
 pub use service::Service;

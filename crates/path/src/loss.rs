@@ -11,9 +11,9 @@ const STREAMS: [u64; 3] = [
     0x746f_2067_6f6f_6420,
 ];
 
-/// The state of [`Loss`] at run time.
+/// Which packets of a link are lost: [`Loss`] at run time.
 #[derive(Clone, Debug)]
-pub(crate) struct LossState {
+pub struct LossState {
     /// Loss in the good state, or in the only one.
     good: Chance,
     burst: Option<BurstState>,
@@ -29,7 +29,8 @@ struct BurstState {
 }
 
 impl LossState {
-    pub(crate) fn new(loss: Loss, seed: u64) -> Self {
+    /// That of a link with this seed, before the first packet.
+    pub fn new(loss: Loss, seed: u64) -> Self {
         let mut state = Self {
             good: Chance::new(Gain::default(), seed),
             burst: None,
@@ -60,13 +61,13 @@ impl LossState {
     }
 
     /// Whether nothing is lost.
-    pub(crate) fn is_none(&self) -> bool {
+    pub fn is_none(&self) -> bool {
         self.burst.is_none() && self.good.is_none()
     }
 
     /// Whether the next packet is lost.
     #[inline(never)]
-    pub(crate) fn strikes(&mut self) -> bool {
+    pub fn strikes(&mut self) -> bool {
         let Some(burst) = &mut self.burst else {
             return self.good.strikes();
         };

@@ -9,6 +9,7 @@
 mod wire;
 
 mod flow;
+mod losses;
 mod run;
 #[allow(unsafe_code)]
 mod sys;

@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::process::Command;
 
 use crate::flow::{End, Flow, Stage, untag};
+use crate::losses::Losses;
 use crate::sys::{self, Event, PacketRing, Poll, Ring, Shared};
 use crate::wire::{self, Ask, Header, Record, SCRIPT, State, Tell};
 
@@ -50,6 +51,7 @@ struct Run<'a> {
     captures: Vec<PacketRing>,
     /// Calls of a controller's functions.
     calls: Option<Ring>,
+    losses: Option<Losses>,
     begin: u64,
     /// The same in real time.
     begin_real: u64,
@@ -70,6 +72,7 @@ pub fn run(shared: &Shared) -> io::Result<()> {
         queries: Vec::new(),
         captures: Vec::new(),
         calls: None,
+        losses: None,
         begin: 0,
         begin_real: 0,
     };
@@ -185,6 +188,10 @@ impl<'a> Run<'a> {
                 fs::write(OBJECT, record.body)?;
                 load(crate::loader().args([OBJECT, wire::BBR3]))
             }
+            Some(Ask::Losses) => {
+                self.losses = Some(Losses::load(record.body)?);
+                Ok(())
+            }
             Some(Ask::Trace) => {
                 self.calls = Some(trace(str::from_utf8(record.body).map_err(io::Error::other)?)?);
                 Ok(())
@@ -269,6 +276,9 @@ impl<'a> Run<'a> {
         let ask = Ask::of(record.kind);
         if ask == Some(Ask::At) {
             return self.netlink(record.number, record.body);
+        }
+        if ask == Some(Ask::LossesAt) {
+            return self.losses.as_ref().map_or(Ok(()), |losses| losses.set(record.body));
         }
         let now = self.now();
         let Some(flow) = self.flows.get_mut(number).filter(|flow| flow.stage != Stage::Over) else {

@@ -105,6 +105,41 @@ impl Shared {
     }
 }
 
+const BPF: c_long = 321;
+
+/// Creates a BPF map with one entry of that many bytes.
+pub fn make_map(size: usize) -> io::Result<RawFd> {
+    const CREATE: c_int = 0;
+    const ARRAY: u32 = 2;
+    // map_type, key_size, value_size, max_entries, map_flags
+    let asked = [ARRAY, 4, size as u32, 1, 0];
+    // SAFETY: a bpf_attr of 20 bytes without pointers.
+    check(unsafe { syscall(BPF, CREATE, &asked, size_of_val(&asked)) } as c_int)
+}
+
+/// Sets the entry of such a map, of its size.
+pub fn set_entry(map: RawFd, value: &[u8]) -> io::Result<()> {
+    const UPDATE: c_int = 2;
+    let key = 0_u32;
+    // map_fd, key, value, flags
+    let asked = [map as u64, &raw const key as u64, value.as_ptr() as u64, 0];
+    // SAFETY: a bpf_attr of 32 bytes that names a key and a value.
+    check(unsafe { syscall(BPF, UPDATE, &asked, size_of_val(&asked)) } as c_int)?;
+    Ok(())
+}
+
+/// Loads a program that decides on packets.
+pub fn load_classifier(instructions: &[u64]) -> io::Result<RawFd> {
+    const LOAD: c_int = 5;
+    const CLASSIFIER: u64 = 3;
+    // prog_type and insn_cnt, insns, license, log_level and log_size, log_buf, kern_version and
+    // prog_flags
+    let kind = (instructions.len() as u64) << 32 | CLASSIFIER;
+    let asked = [kind, instructions.as_ptr() as u64, c"GPL".as_ptr() as u64, 0, 0, 0];
+    // SAFETY: a bpf_attr of 48 bytes that names as many instructions, and a terminated string.
+    check(unsafe { syscall(BPF, LOAD, &asked, size_of_val(&asked)) } as c_int)
+}
+
 /// A ring buffer that BPF programs write (kernel.org, bpf/ringbuf.html).
 pub struct Ring {
     consumed: *mut u64,
@@ -116,7 +151,6 @@ pub struct Ring {
 impl Ring {
     /// Opens the one pinned at that path, of that size.
     pub fn open(path: &str, size: usize) -> io::Result<Self> {
-        const BPF: c_long = 321;
         const OBJ_GET: c_int = 7;
         const READ: c_int = 1;
         const SHARED: c_int = 1;

@@ -35,12 +35,14 @@ const LIBBPF: [&str; 4] = [
 /// Modules that every scenario needs.
 const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
 /// Modules that some scenarios need, if the kernel has them.
-const WANTED: [&str; 18] = [
+const WANTED: [&str; 20] = [
     "sch_codel",
     "sch_fq_codel",
     "sch_pie",
     "sch_red",
+    "sch_ingress",
     "sch_prio",
+    "cls_bpf",
     "cls_u32",
     "tcp_bbr",
     "tcp_bic",

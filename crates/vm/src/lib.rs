@@ -12,6 +12,7 @@ mod check;
 mod doctor;
 mod error;
 mod image;
+mod losses;
 mod machine;
 mod network;
 mod read;

@@ -13,7 +13,7 @@ use paceline_emulator::linux::{
     LOOPBACK, RECEIVERS, Request, RouteMetrics, SENDER, attribute, link_header,
 };
 use paceline_path::{Aqm, Codel, Pie, QueueLimit, Red};
-use paceline_units::{Duration, Gain, Loss, Rate, Site};
+use paceline_units::{Duration, Gain, Rate, Site};
 
 use crate::wire;
 
@@ -42,6 +42,7 @@ const fn handle(major: u32, minor: u32) -> u32 {
 const TBF: u32 = handle(1, 0);
 const QUEUE: u32 = handle(10, 0);
 const NETEM: u32 = handle(1, 0);
+const CLSACT: u32 = handle(0xffff, 0);
 
 /// A request in a namespace.
 pub type Placed = (u16, Request);
@@ -393,7 +394,6 @@ pub struct Way {
     pub rate: Rate,
     /// Up to this much longer, uniform, and in order.
     pub jitter: Duration,
-    pub loss: Loss,
     pub duplicate: Gain,
     pub seed: u64,
 }
@@ -408,20 +408,14 @@ fn chance(share: Gain) -> u32 {
 impl Way {
     /// tc_netem_qopt, and the attributes after it.
     fn options(&self) -> Vec<u8> {
-        const LOSS: u16 = 5;
-        const LOSS_GE: u16 = 2;
         const RATE: u16 = 6;
         const RATE64: u16 = 8;
         const LATENCY64: u16 = 10;
         const JITTER64: u16 = 11;
         const PRNG_SEED: u16 = 14;
-        let loss = match self.loss {
-            Loss::Independent(share) => chance(share),
-            Loss::Burst(_) => 0,
-        };
         let mut options = Vec::new();
         // latency, limit, loss, gap, duplicate, jitter
-        for value in [0, NETEM_LIMIT, loss, 0, chance(self.duplicate), 0] {
+        for value in [0, NETEM_LIMIT, 0, 0, chance(self.duplicate), 0] {
             options.extend(word(value));
         }
         // netem's jitter is symmetric.
@@ -446,11 +440,6 @@ impl Way {
         // A kernel before 6.7 has no seed for netem: it draws from the guest's generator, which is
         // seeded.
         attribute(&mut options, PRNG_SEED, &self.seed.to_ne_bytes());
-        if let Loss::Burst(burst) = self.loss {
-            // p, r, 1 - h, 1 - k: the loss in the bad and in the good state.
-            let model = [burst.p, burst.r, burst.bad, burst.good].map(|share| word(chance(share)));
-            attribute(&mut options, LOSS, &nested(&[(LOSS_GE, model.concat())]));
-        }
         options
     }
 
@@ -461,6 +450,33 @@ impl Way {
             qdisc(FORWARD, (NETEM, ROOT), "netem", &self.options(), new),
         )
     }
+}
+
+/// The program that loses packets, in front of the netem of the data.
+pub fn losses() -> [Placed; 2] {
+    const HOOKS: u32 = 0xffff_fff1;
+    const EGRESS: u32 = 0xffff_fff3;
+    const FD: u16 = 6;
+    const NAME: u16 = 7;
+    const FLAGS: u16 = 8;
+    /// The program's result is the packet's fate.
+    const DIRECT: u32 = 1;
+    let place = (CLSACT, HOOKS);
+    let options = nested(&[
+        (FD, (wire::LOSSES_FD as u32).to_ne_bytes().to_vec()),
+        (NAME, b"losses\0".to_vec()),
+        (FLAGS, word(DIRECT)),
+    ]);
+    let protocol = u32::from((libc::ETH_P_IP as u16).to_be());
+    let mut body = traffic(FORWARD, 0, EGRESS, 1 << 16 | protocol);
+    attribute(&mut body, libc::TCA_KIND, b"bpf\0");
+    attribute(&mut body, libc::TCA_OPTIONS, &options);
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    [
+        qdisc(FORWARD, place, "clsact", &[], true),
+        Request::new(libc::RTM_NEWTFILTER, flags, body),
+    ]
+    .map(|request| (wire::DELAY, request))
 }
 
 /// The return paths of the ACKs: a delay for each lane, and each flow's lane.
@@ -493,7 +509,6 @@ pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
             delay: *delay,
             rate: Rate::ZERO,
             jitter: Duration::ZERO,
-            loss: Loss::NONE,
             duplicate: Gain::default(),
             seed,
         };
@@ -531,14 +546,15 @@ fn to_lane(receiver: std::net::Ipv4Addr, lane: u32) -> Request {
     Request::new(libc::RTM_NEWTFILTER, flags, body)
 }
 
-/// The queries at each sample: the token bucket, its queue, and the netem of the data.
-pub fn queries() -> [Placed; 3] {
+/// The queries at each sample: the token bucket, its queue, and what loses packets on their way.
+pub fn queries(lossy: bool) -> [Placed; 3] {
+    let way = if lossy { CLSACT } else { NETEM };
     let question =
         |device, handle| Request::question(libc::RTM_GETQDISC, traffic(device, handle, 0, 0));
     [
         (wire::ROUTER, question(BOTTLENECK, TBF)),
         (wire::ROUTER, question(BOTTLENECK, QUEUE)),
-        (wire::DELAY, question(FORWARD, NETEM)),
+        (wire::DELAY, question(FORWARD, way)),
     ]
 }
 
@@ -556,7 +572,6 @@ mod tests {
             delay: Duration::from_millis(20),
             rate: Rate::ZERO,
             jitter: Duration::ZERO,
-            loss: Loss::NONE,
             duplicate: Gain::default(),
             seed: 1,
         };

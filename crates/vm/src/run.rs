@@ -13,6 +13,7 @@ use crate::bbr3::Controllers;
 use crate::check::check;
 use crate::error::Failed;
 use crate::image::{BBR3_MODULE, Image, images};
+use crate::losses;
 use crate::machine::{Machine, version};
 use crate::read::{Seen, read};
 use crate::script::script;
@@ -80,6 +81,9 @@ fn needs(scenario: &Scenario) -> Vec<String> {
         if discipline.name != "droptail" {
             needed.push(format!("sch_{}", discipline.name));
         }
+    }
+    if losses::any(scenario) {
+        needed.extend(["cls_bpf", "sch_ingress"].map(str::to_owned));
     }
     for group in &scenario.flows {
         let name = linux::name(&group.cc.name);

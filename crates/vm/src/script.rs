@@ -8,6 +8,7 @@ use paceline_scenario::{LinkKey, OptionInput};
 use paceline_units::{Duration, Gain, Instant, Loss, Rate, Rng, Site};
 
 use crate::bbr3::Controllers;
+use crate::losses::Losses;
 use crate::network::{self, Placed, Queue, Way};
 use crate::wire::{self, Ask, Record};
 
@@ -20,7 +21,7 @@ const UNSENT: u32 = 16 * 1024;
 /// Each kind of draw has its own stream.
 const KERNEL: u64 = 0x6b65_726e_656c;
 const OFFSETS: u64 = 0x7374_6172_7473;
-const LOSSES: u64 = 0x6c6f_7373_6573;
+const NETEM: u64 = 0x6c6f_7373_6573;
 
 /// A script.
 #[derive(Default)]
@@ -53,6 +54,7 @@ impl Script {
 struct Path {
     rate: Rate,
     way: Way,
+    loss: Loss,
     rtt: Duration,
     queue: Queue,
 }
@@ -125,11 +127,19 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     script.ask(&network::bucket(path.rate, &path.queue, true));
     script.ask(&network::queue(&path.queue));
     script.ask(&path.forward(plan, true));
+    let losses = Losses::of(plan);
+    if let Some(losses) = &losses {
+        let list = losses.list(path.loss);
+        script.push(Ask::Losses, 0, Instant::ZERO, &list);
+        for request in network::losses() {
+            script.ask(&request);
+        }
+    }
     let lanes: Vec<usize> = plan.flows.iter().map(|flow| flow.lane).collect();
     for request in network::back(&plan.ways.delays(path.rtt).lanes, &lanes, plan.seed) {
         script.ask(&request);
     }
-    for (namespace, request) in network::queries() {
+    for (namespace, request) in network::queries(losses.is_some()) {
         script.push(Ask::Query, namespace, Instant::ZERO, &request.bytes(1));
     }
     // RTTs are measured at the senders; a record of packets needs the receivers' side, too.
@@ -156,7 +166,7 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         let offset = Duration::from_nanos(rng.below(START_OFFSET.as_nanos()));
         application(plan, number, flow, offset, &mut timed);
     }
-    changes(plan, &mut path, &mut timed);
+    changes(plan, &mut path, losses.as_ref(), &mut timed);
     timed.sort_by_key(|(at, ..)| *at);
     for (at, kind, number, body) in timed {
         script.push(kind, number, at, &body);
@@ -173,25 +183,25 @@ fn path(plan: &Plan<'_>) -> Path {
             delay: Duration::ZERO,
             rate: Rate::ZERO,
             jitter: Duration::ZERO,
-            loss: Loss::NONE,
             duplicate: Gain::default(),
-            seed: plan.seed ^ LOSSES,
+            seed: plan.seed ^ NETEM,
         },
+        loss: Loss::NONE,
         rtt: plan.scenario.path.rtt,
         queue: queue(plan),
     };
     for key in section.map(|link| link.link.at_start()).unwrap_or_default() {
-        set(&mut path.way, key);
+        set(&mut path, key);
     }
     path
 }
 
 /// Applies a key's value to the link; `check` refuses the keys that it does not know.
-fn set(way: &mut Way, key: LinkKey) {
+fn set(path: &mut Path, key: LinkKey) {
     match key {
-        LinkKey::Loss(loss) => way.loss = loss,
-        LinkKey::Duplicate(share) => way.duplicate = share,
-        LinkKey::Jitter(jitter) => way.jitter = jitter,
+        LinkKey::Loss(loss) => path.loss = loss,
+        LinkKey::Duplicate(share) => path.way.duplicate = share,
+        LinkKey::Jitter(jitter) => path.way.jitter = jitter,
         _ => {}
     }
 }
@@ -283,11 +293,11 @@ fn application(
 }
 
 /// The scenario's changes of the path.
-fn changes(plan: &Plan<'_>, path: &mut Path, timed: &mut Vec<Timed>) {
+fn changes(plan: &Plan<'_>, path: &mut Path, losses: Option<&Losses>, timed: &mut Vec<Timed>) {
     let mut seeds = Rng::new(path.way.seed);
     for (at, change) in &plan.script.timed {
-        // netem starts its sequence over with each change: with the same seed, it would lose the
-        // same packets after each.
+        // netem starts its sequence over with each change: with the same seed, the same jitter
+        // would follow each.
         path.way.seed = seeds.below(u64::MAX);
         let mut requests: Vec<Placed> = Vec::new();
         match change {
@@ -296,8 +306,13 @@ fn changes(plan: &Plan<'_>, path: &mut Path, timed: &mut Vec<Timed>) {
                 requests.push(network::bucket(path.rate, &path.queue, false));
                 requests.push(path.forward(plan, false));
             }
+            Change::Link(0, paceline_experiment::LinkChange::Key(LinkKey::Loss(loss))) => {
+                path.loss = *loss;
+                let list = losses.map(|losses| losses.list(*loss));
+                timed.push((*at, Ask::LossesAt, 0, list.unwrap_or_default()));
+            }
             Change::Link(0, paceline_experiment::LinkChange::Key(key)) => {
-                set(&mut path.way, *key);
+                set(path, *key);
                 requests.push(path.forward(plan, false));
             }
             Change::Rtt(rtt) => {

@@ -108,6 +108,8 @@ kinds! {
         Trace = 9,
         /// Registers the controller of an object; the body is the object.
         Controller = 10,
+        /// Loads the program that loses packets, as [`LOSSES_FD`]; the body is a list of losses.
+        Losses = 11,
         /// At a time: sends a netlink message in that namespace.
         At = 16,
         /// At a time: the flow connects.
@@ -122,6 +124,8 @@ kinds! {
         Close = 21,
         /// At a time: the flow is reset.
         Stop = 22,
+        /// At a time: the list of losses, of the same length as the first, or empty: none is lost.
+        LossesAt = 23,
     }
 
     /// The guest's reports.
@@ -161,6 +165,12 @@ pub const FLOW_BODY: usize = 16;
 /// The system's error number with which the guest reports that the kernel refuses a BPF program
 /// (EOPNOTSUPP).
 pub const REFUSES_PROGRAM: i32 = 95;
+
+/// The descriptor in the guest of the program that loses packets.
+///
+/// A list of losses is a word that is 1, or 0 if none is lost, and then a bit for each packet. A
+/// packet without data counts only if it is a SYN.
+pub const LOSSES_FD: i32 = 110;
 
 /// The namespaces, by number.
 pub const SENDERS: u16 = 0;
