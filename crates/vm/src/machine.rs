@@ -75,10 +75,19 @@ struct Processor {
 impl Processor {
     /// None if others use all that this process may use.
     fn free() -> Option<Self> {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let (status, online) = (
+            read("/proc/self/status"),
+            read("/sys/devices/system/cpu/online"),
+        );
         let prefix = "Cpus_allowed_list:";
         let allowed = status.lines().find_map(|line| line.strip_prefix(prefix));
-        processors(allowed.unwrap_or_default()).find_map(Self::take)
+        // Those that are offline may be allowed as well.
+        let online: Vec<u32> = processors(&online).collect();
+        let usable = |number: &u32| online.contains(number);
+        processors(allowed.unwrap_or_default())
+            .filter(usable)
+            .find_map(Self::take)
     }
 
     fn take(number: u32) -> Option<Self> {
