@@ -18,6 +18,7 @@ pub fn sender_config(group: &FlowGroup, mss: u32) -> SenderConfig {
         undo: recovery.undo,
         max_ack_delay: group.ack.delay,
         max_burst: group.max_burst,
+        tso_defer: group.tso_defer,
         ecn: group.ecn,
         push: group.ack.pushed,
         ets: group.ets,

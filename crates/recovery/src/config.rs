@@ -35,6 +35,9 @@ pub struct SenderConfig {
     /// Whether segments carry PSH: the last one written and, as in Linux, the last of each burst of
     /// two or more that segmentation offload would send at once.
     pub push: bool,
+    /// Whether new data waits until the window has room for a larger burst, as in Linux
+    /// (`tcp_tso_should_defer`).
+    pub tso_defer: bool,
     /// Whether RTT and the receiver's delay are taken from the [ETS option](crate::ets). Without it
     /// the receiver's delay is not known.
     pub ets: bool,
@@ -70,6 +73,7 @@ impl Default for SenderConfig {
             max_ack_delay: Duration::from_millis(200),
             max_burst: None,
             push: false,
+            tso_defer: false,
             ets: false,
             ecn: EcnFeedback::Accurate,
         }

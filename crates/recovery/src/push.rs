@@ -14,9 +14,50 @@ pub(crate) const BURST: Duration = Duration::from_nanos(976_562);
 pub(crate) struct Bursts {
     at: Instant,
     packets: u32,
+    granted_at: Instant,
+    granted: u64,
 }
 
+/// What decides whether new data waits for a larger burst; all in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// What both windows allow now.
+    pub(crate) limit: u64,
+    /// The smaller window.
+    pub(crate) window: u64,
+    /// The largest burst.
+    pub(crate) burst: u64,
+    /// The rest of the buffer that is sent from.
+    pub(crate) rest: u64,
+}
+
+/// Full segments in a buffer: as many as fit into 64 kB with their headers.
+pub(crate) const BUFFER: u64 = 45;
+
+/// After a pause of this length nothing waits.
+const PAUSE: Duration = Duration::from_millis(1);
+
 impl Bursts {
+    /// Takes a segment of `len` bytes from the burst that has been granted, if it is part of one.
+    pub(crate) fn take(&mut self, now: Instant, len: u64) -> bool {
+        let rest = self.granted.checked_sub(len);
+        let part = rest.filter(|_| self.granted_at == now);
+        self.granted = part.unwrap_or(0);
+        part.is_some()
+    }
+
+    /// Whether new data waits: there is room neither for a full burst, nor for a third of the window
+    /// (`tcp_tso_win_divisor`), nor for the rest of a buffer. Otherwise what there is room for is
+    /// granted.
+    pub(crate) fn waits(&mut self, now: Instant, sent: Option<Instant>, room: Room) -> bool {
+        let recent = sent.is_some_and(|sent| now.since(sent) <= PAUSE);
+        let waits = recent && room.limit < room.burst.min(room.window / 3).min(room.rest);
+        if !waits {
+            (self.granted_at, self.granted) = (now, room.limit.min(room.burst).min(room.rest));
+        }
+        waits
+    }
+
     /// A new segment of `mss` bytes is sent, as part of a burst of at most `size`; `more` may
     /// follow it. Returns whether it ends a burst of two or more.
     pub(crate) fn on_send(&mut self, now: Instant, size: Bytes, mss: u32, more: bool) -> bool {
@@ -48,6 +89,40 @@ mod tests {
     fn pushed(bursts: &mut Bursts, now: Instant, count: u32, size: u64) -> Vec<u32> {
         let mut last = |n| bursts.on_send(now, Bytes::new(size), MSS, n < count);
         (1..=count).filter(|n| last(*n)).collect()
+    }
+
+    #[test]
+    fn new_data_waits_for_a_burst_or_a_third_of_the_window() {
+        let mut bursts = Bursts::default();
+        let room = |limit, window| Room {
+            limit,
+            window,
+            burst: 8000,
+            rest: 65_000,
+        };
+        // A burst of eight, though the window is large; a third of a small one.
+        assert!(bursts.waits(at(1), Some(at(1)), room(7999, 90_000)));
+        assert!(!bursts.waits(at(1), Some(at(1)), room(9000, 90_000)));
+        assert!(bursts.waits(at(1), Some(at(1)), room(3999, 12_000)));
+        assert!(!bursts.waits(at(1), Some(at(1)), room(4000, 12_000)));
+        // All four of them leave, at that time only.
+        assert!((0..3).all(|_| bursts.take(at(1), 1000)));
+        assert!(!bursts.take(at(2), 1000));
+        // The last two segments of a buffer, and no more.
+        let rest = 2000;
+        assert!(!bursts.waits(
+            at(2),
+            Some(at(2)),
+            Room {
+                rest,
+                ..room(3000, 90_000)
+            }
+        ));
+        assert!(bursts.take(at(2), 1000) && bursts.take(at(2), 1000));
+        assert!(!bursts.take(at(2), 1000));
+        // After a pause, or at the start, whatever there is room for leaves.
+        assert!(!bursts.waits(at(3), Some(at(1)), room(1000, 90_000)));
+        assert!(!bursts.waits(at(3), None, room(1000, 90_000)));
     }
 
     #[test]

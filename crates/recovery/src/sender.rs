@@ -15,7 +15,7 @@ use crate::frto::FRto;
 use crate::newreno::NewReno;
 use crate::pacer::Pacer;
 use crate::prr::Prr;
-use crate::push::{self, Bursts};
+use crate::push::{self, Bursts, Room};
 use crate::rack::Rack;
 use crate::rtt::RttEstimator;
 use crate::sack::Sack;
@@ -97,6 +97,8 @@ enum Idle {
     Paced(Instant),
     /// There is no data, or the window has no room.
     Blocked,
+    /// The window has room, but not for a burst.
+    Deferred,
 }
 
 /// The next transmission.
@@ -278,10 +280,49 @@ impl<C: Controller> Sender<C> {
             self.idle = Some(Idle::Paced(self.pacer.release()));
             return None;
         }
+        if self.config.tso_defer && self.defers(now, next) {
+            self.idle = Some(Idle::Deferred);
+            return None;
+        }
         if matches!(next, Next::Rescue(..)) {
             self.sack.on_rescue();
         }
         Some(next)
+    }
+
+    /// Whether new data waits for a larger burst ([`SenderConfig::tso_defer`]). A segment on its own
+    /// does not, nor the end of the data, nor data whose next ACK is not due soon.
+    #[cold]
+    fn defers(&mut self, now: Instant, next: Next) -> bool {
+        let Next::New(len) = next else {
+            return false;
+        };
+        if self.bursts.take(now, u64::from(len)) {
+            return false;
+        }
+        let (una, nxt) = (self.board.una(), self.board.nxt());
+        let unsent = self.written.saturating_sub(nxt);
+        let free = self.window().saturating_sub(self.board.in_flight());
+        let offered = self.window_end.saturating_sub(nxt);
+        let limit = free.min(offered);
+        let half = self.rtt.srtt().unwrap_or(Duration::ZERO) / 2;
+        let soon = !self.board.is_empty() && !self.board.first_sent_after(now - half);
+        let last = unsent <= u64::from(self.config.mss) || self.closed && unsent <= limit;
+        if self.recovering() || last || !soon {
+            return false;
+        }
+        let buffer = push::BUFFER * u64::from(self.config.mss);
+        let room = Room {
+            rest: buffer - nxt % buffer,
+            limit,
+            window: self.window().min(self.window_end.saturating_sub(una)),
+            burst: self.burst().get().max(2 * u64::from(self.config.mss)),
+        };
+        let waits = self.bursts.waits(now, self.sent_at, room);
+        if waits && free < offered {
+            self.usage.on_wait(una, nxt, self.board.in_flight());
+        }
+        waits || !self.bursts.take(now, u64::from(len))
     }
 
     /// The next transmission, if the window has room for it.
@@ -403,10 +444,9 @@ impl<C: Controller> Sender<C> {
         self.config.max_burst.unwrap_or(self.outputs.send_quantum)
     }
 
-    /// Whether the new segment just sent carries PSH: no data is written behind it, or it ends a
-    /// burst.
-    fn pushes(&mut self, now: Instant) -> bool {
-        let burst = match (self.outputs.pacing_rate, self.rtt.srtt()) {
+    /// The largest burst of segmentation offload.
+    fn burst(&self) -> Bytes {
+        match (self.outputs.pacing_rate, self.rtt.srtt()) {
             (None, Some(srtt)) => {
                 let ssthresh = self.outputs.ssthresh.unwrap_or(Bytes::INFINITE);
                 let in_flight = Bytes::new(self.board.in_flight());
@@ -414,7 +454,13 @@ impl<C: Controller> Sender<C> {
             }
             (None, None) => Bytes::INFINITE,
             (Some(_), _) => self.quantum(),
-        };
+        }
+    }
+
+    /// Whether the new segment just sent carries PSH: no data is written behind it, or it ends a
+    /// burst.
+    fn pushes(&mut self, now: Instant) -> bool {
+        let burst = self.burst();
         let more = self.ready().is_some_and(|next| {
             matches!(next, Next::New(_)) && self.pacer.allows(now, next.len(), self.quantum())
         });

@@ -17,6 +17,15 @@ impl WindowUsage {
     /// A segment was sent: `in_flight` counts it, `next` is the next sequence.
     pub(crate) fn on_send(&mut self, una: u64, next: u64, in_flight: u64, cwnd: u64, mss: u32) {
         let full = in_flight.saturating_add(u64::from(mss)) > cwnd;
+        self.judge(una, next, in_flight, full);
+    }
+
+    /// Data waits until the window has room for more of it.
+    pub(crate) fn on_wait(&mut self, una: u64, next: u64, in_flight: u64) {
+        self.judge(una, next, in_flight, true);
+    }
+
+    fn judge(&mut self, una: u64, next: u64, in_flight: u64, full: bool) {
         if full || una >= self.round || (!self.limited && in_flight > self.max_in_flight) {
             self.limited = full;
             self.max_in_flight = in_flight;
@@ -49,6 +58,14 @@ mod tests {
         // The round is over.
         usage.on_send(300, 500, 200, 300, 100);
         assert!(!usage.is_limited(300, None));
+    }
+
+    #[test]
+    fn data_that_waits_for_room_is_limited() {
+        let mut usage = WindowUsage::default();
+        usage.on_send(0, 100, 100, 300, 100);
+        usage.on_wait(0, 100, 100);
+        assert!(usage.is_limited(300, None));
     }
 
     #[test]

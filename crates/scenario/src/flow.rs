@@ -71,6 +71,9 @@ section! {
         ets: bool => false, on simulated("the kernel has no ETS option");
         /// The maximum sent at once. Unset: the controller's quantum.
         max_burst: Option<Bytes>, on simulated("how much the kernel sends at once cannot be chosen");
+        /// Whether new data waits until the window has room for a larger burst, as Linux's does
+        /// (`tcp_tso_should_defer`).
+        tso_defer: bool => false, on ALL;
         /// A name for plots and tables.
         label: Option<String>, on ALL;
     }

@@ -76,6 +76,7 @@ fn reads_every_key() {
     assert_eq!(flow.ack.comp_sack_delay, Some(Duration::from_millis(1)));
     assert!(flow.ack.pushed && flow.ack.window_growth);
     assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
+    assert!(flow.tso_defer);
     assert!(flow.ets && !flow.recovery.tlp);
     assert_eq!(flow.recovery.kind, Recovery::RackPrrCrb);
     assert!(!flow.recovery.f_rto && !flow.recovery.undo && !flow.recovery.limited_transmit);
@@ -536,6 +537,7 @@ const KEYS: &[&str] = &[
     "flows[0].receive_window",
     "flows[0].header",
     "flows[0].max_burst",
+    "flows[0].tso_defer",
     "flows[0].label",
     "events[0].when.delay",
     "events[1].path.rate",

@@ -327,6 +327,11 @@ impl Machine {
 
     /// Passes the script to the guest.
     pub fn hand(&self, script: &[u8]) -> Result<(), Failed> {
+        // The rest is for the guest's log.
+        if script.len() as u64 > SHARED / 2 {
+            let what = "the scenario has too many changes for a run of this length: shorten it";
+            return Err(Failed::Machine(what.into()));
+        }
         let length = (script.len() as u64).to_le_bytes();
         let at = Header::Script as u64 * 8;
         let written = self.shared.write_all_at(script, SCRIPT as u64);

@@ -157,10 +157,11 @@ impl<C: Controller> Sender<C> {
             Some(_) => Idle::Paced(self.pacer.release()),
             None => Idle::Blocked,
         };
-        debug_assert!(self.idle.is_none_or(|idle| idle == waits()));
+        let known = |idle| idle == Idle::Deferred || idle == waits();
+        debug_assert!(self.idle.is_none_or(known));
         let paced = match self.idle.unwrap_or_else(waits) {
             Idle::Paced(release) => Some(release),
-            Idle::Blocked => None,
+            Idle::Blocked | Idle::Deferred => None,
         };
         let lossy = sooner(self.reorder, self.tlp.deadline());
         sooner(sooner(self.rto, lossy), paced)

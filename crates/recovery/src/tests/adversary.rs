@@ -43,13 +43,15 @@ fn controller() -> impl Strategy<Value = Window> {
 /// Every recovery algorithm, with every option.
 fn config() -> impl Strategy<Value = SenderConfig> {
     let recovery = prop::sample::select(<Recovery as Choice>::ALL.to_vec());
-    (recovery, any::<[bool; 4]>()).prop_map(|(recovery, [tlp, f_rto, undo, limited_transmit])| {
+    (recovery, any::<[bool; 5]>()).prop_map(|(recovery, flags)| {
+        let [tlp, f_rto, undo, limited_transmit, tso_defer] = flags;
         SenderConfig {
             recovery,
             tlp,
             f_rto,
             undo,
             limited_transmit,
+            tso_defer,
             ..SenderConfig::default()
         }
     })

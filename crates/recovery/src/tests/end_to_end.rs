@@ -99,6 +99,37 @@ fn what_ends_a_burst_or_a_write_carries_psh() {
 }
 
 #[test]
+fn new_data_waits_until_the_window_has_room_for_a_burst() {
+    let rounds = |tso_defer: bool| {
+        let config = SenderConfig {
+            tso_defer,
+            ..SenderConfig::default()
+        };
+        // A link that takes a tenth of a millisecond for each segment.
+        let mut free = at(0);
+        let link = move |_: u64, segment: &Segment| {
+            free = free.max(segment.sent) + Duration::from_micros(100);
+            vec![free.since(segment.sent) + ms(1)]
+        };
+        let back = |_: u64, _: &_| vec![ms(1)];
+        let mut world = World::with(config, Window::new(12), link, back);
+        run(&mut world, 60);
+        let bursts = world.sent.chunk_by(|one, next| one.sent == next.sent);
+        bursts.map(<[Segment]>::len).collect::<Vec<_>>()
+    };
+    // After the first, which comes after a pause, four are a third of the window; each ACK would
+    // release one or two. The 45th segment ends a buffer, and does not wait.
+    let (deferred, plain) = (rounds(true), rounds(false));
+    assert_eq!(deferred[..4], [12, 1, 4, 4]);
+    assert_eq!(plain[..4], [12, 1, 1, 1]);
+    let mut sent = 0;
+    assert!(deferred.iter().any(|burst| {
+        sent += burst;
+        sent == 45
+    }));
+}
+
+#[test]
 fn without_loss_everything_is_sent_once() {
     let mut world = World::new(Window::new(10), direct, direct);
     run(&mut world, 100);

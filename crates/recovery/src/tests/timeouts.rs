@@ -24,6 +24,7 @@ const fn config() -> SenderConfig {
         f_rto: true,
         ets: false,
         push: false,
+        tso_defer: false,
         limited_transmit: true,
         undo: true,
         max_ack_delay: ms(200),
