@@ -60,7 +60,24 @@ fn image(scenario: &Scenario) -> Result<Image, Failed> {
     image.fits(&qemu)?;
     for module in needs(scenario) {
         if !image.has(&module) {
-            let what = format!("Linux {} in the snapshot has no {module}", image.kernel);
+            let kernel = &image.kernel;
+            let what = match module
+                .strip_prefix("tcp_")
+                .filter(|_| module != BBR3_MODULE)
+            {
+                None => format!("Linux {kernel} in the snapshot has no {module}"),
+                Some(name) => {
+                    let others = image.modules.iter().filter_map(|one| match &**one {
+                        BBR3_MODULE => Some("bbr3-linux"),
+                        other => other.strip_prefix("tcp_"),
+                    });
+                    let known: Vec<&str> = ["reno", "cubic"].into_iter().chain(others).collect();
+                    format!(
+                        "Linux {kernel} in the snapshot has no controller {name}, but {}",
+                        known.join(", ")
+                    )
+                }
+            };
             let hint = if module == BBR3_MODULE {
                 "it takes Linux 6.10 with type information in the guest, and libbpf here (sudo apt install libbpf1): \
                  paceline vm prepare --kernel FILE"
