@@ -113,7 +113,7 @@ pub struct Receiver {
     pending: u32,
     pending_since: Instant,
     quick_acks: u32,
-    growth: Option<ReceiveWindow>,
+    growth: Option<Box<ReceiveWindow>>,
     compression: Compression,
     /// The highest byte that the sender may send; it never moves back.
     edge: u64,
@@ -135,7 +135,7 @@ impl Receiver {
             pending: 0,
             pending_since: Instant::ZERO,
             quick_acks: config.quick_acks,
-            growth: config.window_growth.then(ReceiveWindow::default),
+            growth: config.window_growth.then(Box::default),
             compression: Compression::default(),
             edge: config.window,
             marks: Echo::new(config.ecn),
@@ -172,21 +172,30 @@ impl Receiver {
         if segment.seq <= self.last_ack && segment.sent > self.ts_recent {
             self.ts_recent = segment.sent;
         }
-        let in_order = segment.seq == self.next && segment.end() <= self.edge;
         let mut quick = self.quick_acks > 0;
         self.quick_acks = self.quick_acks.saturating_sub(1);
-        if let Some(growth) = &mut self.growth {
-            let read = if in_order && self.held.is_empty() {
-                segment.end()
-            } else {
-                self.next
-            };
-            quick |= growth.on_segment(now, segment, read);
+        if self.growth.is_some() {
+            quick |= self.grows(now, segment);
         }
+
+        let in_order = segment.seq == self.next && segment.end() <= self.edge;
         if in_order && self.held.is_empty() {
             return self.take_next(now, segment, told_at_once || quick, None);
         }
         self.take_other(now, segment, told_at_once || quick)
+    }
+
+    /// Whether the segment lets the receive window grow.
+    #[cold]
+    #[inline(never)]
+    fn grows(&mut self, now: Instant, segment: &Segment) -> bool {
+        let in_order = segment.seq == self.next && segment.end() <= self.edge;
+        let read = match in_order && self.held.is_empty() {
+            true => segment.end(),
+            false => self.next,
+        };
+        let growth = self.growth.as_mut();
+        growth.is_some_and(|growth| growth.on_segment(now, segment, read))
     }
 
     /// The segment continues the in-order data, possibly after bytes that have arrived before

@@ -293,6 +293,7 @@ impl<C: Controller> Sender<C> {
     /// Whether new data waits for a larger burst ([`SenderConfig::tso_defer`]). A segment on its own
     /// does not, nor the end of the data, nor data whose next ACK is not due soon.
     #[cold]
+    #[inline(never)]
     fn defers(&mut self, now: Instant, next: Next) -> bool {
         let Next::New(len) = next else {
             return false;

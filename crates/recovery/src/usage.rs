@@ -25,6 +25,7 @@ impl WindowUsage {
         self.judge(una, next, in_flight, true);
     }
 
+    #[inline(always)]
     fn judge(&mut self, una: u64, next: u64, in_flight: u64, full: bool) {
         if full || una >= self.round || (!self.limited && in_flight > self.max_in_flight) {
             self.limited = full;
