@@ -178,33 +178,43 @@ impl From<Acks> for AckPolicy {
     }
 }
 
-/// When the receiver acknowledges: a policy's name, or a table.
-#[derive(PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "Ack")]
-enum AckChoice {
-    Name(Acks),
-    Policy(AckPolicy),
+/// A section that is also written as a name alone, from which it is made.
+macro_rules! name_or_table {
+    ($(#[$doc:meta])* $choice:ident = $schema:literal: $name:ty, $section:ty) => {
+        $(#[$doc])*
+        #[derive(PartialEq, Serialize, JsonSchema)]
+        #[serde(untagged)]
+        #[schemars(rename = $schema)]
+        enum $choice {
+            Name($name),
+            Table($section),
+        }
+
+        plain_keys!($choice);
+
+        impl Read for $choice {
+            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                match &node.value {
+                    Value::Text(_) => Read::read(node, key, reader).map(Self::Name),
+                    _ => Read::read(node, key, reader).map(Self::Table),
+                }
+            }
+        }
+
+        impl From<$choice> for $section {
+            fn from(choice: $choice) -> Self {
+                match choice {
+                    $choice::Name(name) => name.into(),
+                    $choice::Table(section) => section,
+                }
+            }
+        }
+    };
 }
 
-plain_keys!(AckChoice);
-
-impl Read for AckChoice {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        match &node.value {
-            Value::Text(_) => Read::read(node, key, reader).map(Self::Name),
-            _ => Read::read(node, key, reader).map(Self::Policy),
-        }
-    }
-}
-
-impl From<AckChoice> for AckPolicy {
-    fn from(choice: AckChoice) -> Self {
-        match choice {
-            AckChoice::Name(acks) => acks.into(),
-            AckChoice::Policy(policy) => policy,
-        }
-    }
+name_or_table! {
+    /// When the receiver acknowledges: a policy's name, or a table.
+    AckChoice = "Ack": Acks, AckPolicy
 }
 
 const RECOVERY: Honoured = simulated("how a kernel recovers from loss cannot be chosen");
@@ -227,34 +237,16 @@ section! {
     }
 }
 
-/// How the sender recovers from loss: a kind, or a table of its options.
-#[derive(PartialEq, Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "Recovery")]
-enum RecoveryChoice {
-    Kind(Recovery),
-    Section(RecoverySection),
-}
-
-plain_keys!(RecoveryChoice);
-
-impl Read for RecoveryChoice {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        match &node.value {
-            Value::Text(_) => Read::read(node, key, reader).map(Self::Kind),
-            _ => Read::read(node, key, reader).map(Self::Section),
+impl From<Recovery> for RecoverySection {
+    fn from(kind: Recovery) -> Self {
+        Self {
+            kind,
+            ..Self::default()
         }
     }
 }
 
-impl From<RecoveryChoice> for RecoverySection {
-    fn from(choice: RecoveryChoice) -> Self {
-        match choice {
-            RecoveryChoice::Kind(kind) => Self {
-                kind,
-                ..Self::default()
-            },
-            RecoveryChoice::Section(section) => section,
-        }
-    }
+name_or_table! {
+    /// How the sender recovers from loss: a kind, or a table of its options.
+    RecoveryChoice = "Recovery": Recovery, RecoverySection
 }

@@ -463,7 +463,7 @@ pub fn losses() -> [Placed; 2] {
     const DIRECT: u32 = 1;
     let place = (CLSACT, HOOKS);
     let options = nested(&[
-        (FD, (wire::LOSSES_FD as u32).to_ne_bytes().to_vec()),
+        (FD, word(wire::LOSSES_FD as u32)),
         (NAME, b"losses\0".to_vec()),
         (FLAGS, word(DIRECT)),
     ]);
