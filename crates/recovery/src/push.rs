@@ -34,6 +34,10 @@ pub(crate) struct Room {
 /// Full segments in a buffer: as many as fit into 64 kB with their headers.
 pub(crate) const BUFFER: u64 = 45;
 
+/// Data waits for an ACK that is due within this time, or half the smoothed RTT if that is shorter.
+/// Kernels before the end of 2025 (6.1.158, 6.12.55, 6.18) compare with half the smoothed RTT only.
+pub(crate) const SOON: Duration = Duration::from_millis(1);
+
 /// After a pause of this length nothing waits.
 const PAUSE: Duration = Duration::from_millis(1);
 

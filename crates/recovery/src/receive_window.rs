@@ -6,8 +6,11 @@ use paceline_units::{Duration, Instant};
 
 use crate::Segment;
 
-/// The window at the start, and its limit then: half of `tcp_rmem[1]`.
-const INITIAL: u64 = 65_536;
+/// The window at the start: 44 segments of 1460 bytes, half of `tcp_rmem[1]`.
+const INITIAL: u64 = 64_240;
+/// Its limit at the start: 160/256 of `tcp_rmem[1]` (`scaling_ratio`), as a packet's buffer takes 2304
+/// bytes for 1448 of data.
+const LIMIT: u64 = 81_920;
 /// The segments that a round is expected to have (`TCP_INIT_CWND`).
 const ROUND: u64 = 10;
 /// Shorter segments do not let the window grow.
@@ -22,53 +25,102 @@ pub(crate) struct ReceiveWindow {
     /// `rcvq_space`: the bytes of the largest round so far, and where and when this one began.
     space: Option<u64>,
     from: u64,
-    since: Instant,
-    /// The smoothed RTT, and the shortest way of a segment.
-    rtt: Option<Duration>,
+    since: Option<Instant>,
+    way: Way,
+}
+
+/// How long segments take.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// When the first was sent, when the latest was, and when that arrived.
+    first: Instant,
+    sent: Instant,
+    latest: Instant,
+    smoothed: Duration,
     shortest: Duration,
+    /// The least time between two arrivals: what the link takes to transmit one.
+    spacing: Duration,
 }
 
 impl Default for ReceiveWindow {
     fn default() -> Self {
         Self {
             window: INITIAL,
-            limit: INITIAL,
+            limit: LIMIT,
             space: None,
             from: 0,
-            since: Instant::ZERO,
-            rtt: None,
-            shortest: Duration::MAX,
+            since: None,
+            way: Way {
+                first: Instant::ZERO,
+                sent: Instant::ZERO,
+                latest: Instant::ZERO,
+                smoothed: Duration::ZERO,
+                shortest: Duration::MAX,
+                spacing: Duration::MAX,
+            },
         }
     }
 }
 
+impl Way {
+    fn on_segment(&mut self, now: Instant, sent: Instant) {
+        let way = now.since(sent);
+        if self.shortest == Duration::MAX {
+            (self.first, self.sent, self.smoothed) = (sent, sent, way);
+        } else {
+            self.spacing = self.spacing.min(now.since(self.latest));
+            // The others of the first flight, and of those that one ACK released, echo its time
+            // again.
+            if sent != self.sent && sent.since(self.first) >= self.rtt() {
+                self.smoothed = self.smoothed - self.smoothed / 8 + way / 8;
+            }
+        }
+        self.shortest = self.shortest.min(way);
+        (self.latest, self.sent) = (now, sent);
+    }
+
+    /// How long an ACK takes: it is short, so it takes no time to transmit.
+    fn back(&self) -> Duration {
+        match self.spacing {
+            Duration::MAX => self.shortest,
+            spacing => self.shortest - spacing.min(self.shortest),
+        }
+    }
+
+    /// `rcv_rtt_est`. The timestamp option tells a receiver when the ACK was sent that released a
+    /// segment.
+    fn rtt(&self) -> Duration {
+        self.smoothed + self.back()
+    }
+}
+
 impl ReceiveWindow {
-    /// A segment arrived, and everything below `read` has been read. Returns whether the window
-    /// grew.
-    pub(crate) fn on_segment(&mut self, now: Instant, segment: &Segment, read: u64) -> bool {
-        self.measure(now, segment);
+    /// A segment arrived; if data is read then, it is everything below `read`. Returns whether the
+    /// window grew.
+    pub(crate) fn on_segment(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        read: Option<u64>,
+    ) -> bool {
+        self.way.on_segment(now, segment.sent);
         let room = self.limit.saturating_sub(self.window);
         let grows = room > 0 && segment.len >= SHORTEST;
         if grows {
             self.window += room.min(2 * u64::from(segment.len));
         }
-        self.adjust(now, u64::from(segment.len), read);
+        if let Some(read) = read {
+            self.adjust(now, u64::from(segment.len), read);
+        }
         grows
-    }
-
-    /// `tcp_rcv_rtt_measure_ts`. The timestamp option tells a receiver when the ACK was sent that
-    /// released the segment; here the way of an ACK takes as long as the shortest of a segment.
-    fn measure(&mut self, now: Instant, segment: &Segment) {
-        let way = now.since(segment.sent);
-        self.shortest = self.shortest.min(way);
-        let sample = way + self.shortest;
-        self.rtt = Some(self.rtt.map_or(sample, |rtt| rtt - rtt / 8 + sample / 8));
     }
 
     /// `tcp_rcv_space_adjust`: the limit is twice what arrived in a round, and more while that
     /// grows.
     fn adjust(&mut self, now: Instant, mss: u64, read: u64) {
-        if self.rtt.is_none_or(|rtt| now.since(self.since) < rtt) {
+        // The first round begins with the handshake's ACK, just before the first segment.
+        let since = self.since.unwrap_or(self.way.first + self.way.back());
+        if now.since(since) < self.way.rtt() {
             return;
         }
         let space = self.space.unwrap_or(ROUND * mss).max(1);
@@ -81,7 +133,7 @@ impl ReceiveWindow {
             self.limit = self.limit.max(limit);
             self.space = Some(copied);
         }
-        (self.from, self.since) = (read, now);
+        (self.from, self.since) = (read, Some(now));
     }
 }
 
@@ -118,7 +170,7 @@ mod tests {
             for _ in 0..count {
                 let arrived = segment(number, round * 100 - 50);
                 number += 1;
-                let read = number * u64::from(MSS);
+                let read = Some(number * u64::from(MSS));
                 grew += u64::from(window.on_segment(at(round * 100), &arrived, read));
             }
             grown.push(grew);
@@ -128,14 +180,15 @@ mod tests {
 
     /// By hand, in thousands of bytes. A round ends with the first segment of the next.
     ///
-    /// 1, 2: ten were read in the first round, no more than expected.
-    /// 3: twenty were: a limit of (40 + 16) (1 + 2 * 10 / 10) = 168; the 39 after the first grow.
-    /// 4: the first grows, to 145.5; forty: (80 + 16) (1 + 2) = 288, 72 more.
+    /// 1: nine grow, to the limit at the start, 81.9.
+    /// 2: eleven were read: (22 + 16) (1 + 2 / 10) = 46, less than that.
+    /// 3: twenty were: a limit of (40 + 16) (1 + 2 * 9 / 11) = 147.6, 33 more.
+    /// 4: forty: (80 + 16) (1 + 2) = 288, 71 more.
     /// 5: eighty: (160 + 16) (1 + 2) = 528; the 79 after the first grow, to 446.
     /// 6: the rest, 41. No round is larger than that of eighty.
     #[test]
     fn it_grows_in_slow_start_and_stops() {
         let grew = rounds(&[10, 20, 40, 80, 80, 80, 80]);
-        assert_eq!(grew, [0, 0, 39, 73, 79, 41, 0]);
+        assert_eq!(grew, [9, 0, 33, 71, 79, 41, 0]);
     }
 }

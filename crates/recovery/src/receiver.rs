@@ -7,6 +7,9 @@ use crate::ranges::Ranges;
 use crate::receive_window::ReceiveWindow;
 use crate::{Acknowledgment, Block, EcnFeedback, SackBlocks, Segment};
 
+/// Out-of-order segments that one buffer holds (`MAX_SKB_FRAGS`).
+const BUFFER: u64 = 17;
+
 /// The acknowledgment policy of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
@@ -172,11 +175,12 @@ impl Receiver {
         if segment.seq <= self.last_ack && segment.sent > self.ts_recent {
             self.ts_recent = segment.sent;
         }
-        let mut quick = self.quick_acks > 0;
-        self.quick_acks = self.quick_acks.saturating_sub(1);
-        if self.growth.is_some() {
-            quick |= self.grows(now, segment);
+        // A window that grows asks for one more (`quick |= 1`).
+        if self.growth.is_some() && self.grows(now, segment) {
+            self.quick_acks |= 1;
         }
+        let quick = self.quick_acks > 0;
+        self.quick_acks = self.quick_acks.saturating_sub(1);
 
         let in_order = segment.seq == self.next && segment.end() <= self.edge;
         if in_order && self.held.is_empty() {
@@ -190,10 +194,16 @@ impl Receiver {
     #[inline(never)]
     fn grows(&mut self, now: Instant, segment: &Segment) -> bool {
         let in_order = segment.seq == self.next && segment.end() <= self.edge;
-        let read = match in_order && self.held.is_empty() {
-            true => segment.end(),
-            false => self.next,
+        // Data is read a buffer at a time, and only the first read of an instant counts: of a
+        // segment that fills a gap and the data behind it, what one buffer holds.
+        let filled = self.held.first_gap(segment.end());
+        let buffer = BUFFER * u64::from(segment.len);
+        let read = if filled - segment.seq <= buffer {
+            filled
+        } else {
+            segment.end()
         };
+        let read = in_order.then_some(read);
         let growth = self.growth.as_mut();
         growth.is_some_and(|growth| growth.on_segment(now, segment, read))
     }

@@ -306,18 +306,20 @@ impl<C: Controller> Sender<C> {
         let free = self.window().saturating_sub(self.board.in_flight());
         let offered = self.window_end.saturating_sub(nxt);
         let limit = free.min(offered);
-        let half = self.rtt.srtt().unwrap_or(Duration::ZERO) / 2;
-        let soon = !self.board.is_empty() && !self.board.first_sent_after(now - half);
+        let srtt = self.rtt.srtt().unwrap_or(Duration::ZERO);
+        let early = srtt - (srtt / 2).min(push::SOON);
+        let soon = !self.board.is_empty() && !self.board.first_sent_after(now - early);
         let last = unsent <= u64::from(self.config.mss) || self.closed && unsent <= limit;
         if self.recovering() || last || !soon {
             return false;
         }
-        let buffer = push::BUFFER * u64::from(self.config.mss);
+        let mss = u64::from(self.config.mss);
+        let buffer = push::BUFFER * mss;
         let room = Room {
             rest: buffer - nxt % buffer,
             limit,
             window: self.window().min(self.window_end.saturating_sub(una)),
-            burst: self.burst().get().max(2 * u64::from(self.config.mss)),
+            burst: (self.burst().get() / mss).max(2) * mss,
         };
         let waits = self.bursts.waits(now, self.sent_at, room);
         if waits && free < offered {

@@ -130,6 +130,39 @@ fn new_data_waits_until_the_window_has_room_for_a_burst() {
 }
 
 #[test]
+fn new_data_does_not_wait_for_an_ack_that_is_far_away() {
+    // The largest burst after the start, over a link that takes this long for each segment, with an
+    // ACK for so many.
+    let most = |window: u64, each: u64, ack_every: u32| {
+        let each = Duration::from_micros(each);
+        let config = SenderConfig {
+            tso_defer: true,
+            ..SenderConfig::default()
+        };
+        let mut free = at(0);
+        let link = move |_: u64, segment: &Segment| {
+            free = free.max(segment.sent) + each;
+            vec![free.since(segment.sent) + ms(10)]
+        };
+        let mut world = World::with(config, Window::new(window), link, |_, _| vec![ms(10)]);
+        world.receiver = crate::Receiver::new(crate::ReceiverConfig {
+            ack_every,
+            quick_acks: 0,
+            ..crate::ReceiverConfig::default()
+        });
+        run(&mut world, 100);
+        let bursts = world.sent.chunk_by(|one, next| one.sent == next.sent);
+        bursts.map(<[Segment]>::len).skip(8).max()
+    };
+    // Two leave at once. The third waits for the next ACK if that is due within a millisecond; half
+    // an RTT of 20 ms is too long.
+    assert_eq!(most(12, 200, 3), Some(4));
+    assert_eq!(most(12, 1500, 3), Some(3));
+    // Two and a half segments in 1/1024 s: two are a full burst. Three leave behind the end of a buffer.
+    assert_eq!(most(26, 200, 2), Some(3));
+}
+
+#[test]
 fn without_loss_everything_is_sent_once() {
     let mut world = World::new(Window::new(10), direct, direct);
     run(&mut world, 100);
