@@ -1,6 +1,7 @@
-//! The growth of Linux's receive window (`tcp_grow_window`, `tcp_rcv_space_adjust`). Here it only
-//! affects acknowledgments: a segment that lets the window grow is acknowledged at once. In slow
-//! start those are three quarters of all segments or more, so ACKs come twice as often.
+//! The growth of Linux's receive window (`tcp_grow_window`, `tcp_rcv_space_adjust`). A segment that
+//! lets it grow is acknowledged at once: in slow start those are three quarters of all segments or
+//! more, so ACKs come twice as often. The window itself limits a sender that has to wait for
+//! retransmissions.
 
 use paceline_units::{Duration, Instant};
 
@@ -8,11 +9,15 @@ use crate::Segment;
 
 /// The window at the start: 44 segments of 1460 bytes, half of `tcp_rmem[1]`.
 const INITIAL: u64 = 64_240;
-/// Its limit at the start: 160/256 of `tcp_rmem[1]` (`scaling_ratio`), as a packet's buffer takes 2304
-/// bytes for 1448 of data.
-const LIMIT: u64 = 81_920;
+/// The share of the memory that the window may take, in 256ths (`scaling_ratio`): a packet takes
+/// 2304 bytes for 1448 of data.
+const RATIO: u64 = 160;
+/// Its limit at the start, of `tcp_rmem[1]`.
+const LIMIT: u64 = 131_072 * RATIO / 256;
 /// The segments that a round is expected to have (`TCP_INIT_CWND`).
 const ROUND: u64 = 10;
+/// The timestamps count in these.
+const TICK: Duration = Duration::from_millis(1);
 /// Shorter segments do not let the window grow.
 const SHORTEST: u32 = 128;
 
@@ -32,9 +37,10 @@ pub(crate) struct ReceiveWindow {
 /// How long segments take.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// When the first was sent, when the latest was, and when that arrived.
+    /// When the first was sent, and the latest that was measured.
     first: Instant,
     sent: Instant,
+    /// When the latest arrived.
     latest: Instant,
     smoothed: Duration,
     shortest: Duration,
@@ -69,14 +75,15 @@ impl Way {
             (self.first, self.sent, self.smoothed) = (sent, sent, way);
         } else {
             self.spacing = self.spacing.min(now.since(self.latest));
-            // The others of the first flight, and of those that one ACK released, echo its time
-            // again.
-            if sent != self.sent && sent.since(self.first) >= self.rtt() {
+            // The others of the first flight, and those sent within a tick of the timestamps, echo a
+            // time again.
+            if sent.since(self.sent) >= TICK && sent.since(self.first) >= self.rtt() {
                 self.smoothed = self.smoothed - self.smoothed / 8 + way / 8;
+                self.sent = sent;
             }
         }
         self.shortest = self.shortest.min(way);
-        (self.latest, self.sent) = (now, sent);
+        self.latest = now;
     }
 
     /// How long an ACK takes: it is short, so it takes no time to transmit.
@@ -95,16 +102,27 @@ impl Way {
 }
 
 impl ReceiveWindow {
-    /// A segment arrived; if data is read then, it is everything below `read`. Returns whether the
-    /// window grew.
+    /// The window with so many bytes held out of order. Their buffers share headers, so they take
+    /// hardly more memory than the data.
+    pub(crate) fn offers(&self, held: u64) -> u64 {
+        self.window.min(self.space(held))
+    }
+
+    fn space(&self, held: u64) -> u64 {
+        self.limit.saturating_sub(held * RATIO / 256)
+    }
+
+    /// A segment arrived while so many bytes were held; if data is read then, it is everything below
+    /// `read`. Returns whether the window grew.
     pub(crate) fn on_segment(
         &mut self,
         now: Instant,
         segment: &Segment,
+        held: u64,
         read: Option<u64>,
     ) -> bool {
         self.way.on_segment(now, segment.sent);
-        let room = self.limit.saturating_sub(self.window);
+        let room = self.space(held).saturating_sub(self.window);
         let grows = room > 0 && segment.len >= SHORTEST;
         if grows {
             self.window += room.min(2 * u64::from(segment.len));
@@ -171,7 +189,7 @@ mod tests {
                 let arrived = segment(number, round * 100 - 50);
                 number += 1;
                 let read = Some(number * u64::from(MSS));
-                grew += u64::from(window.on_segment(at(round * 100), &arrived, read));
+                grew += u64::from(window.on_segment(at(round * 100), &arrived, 0, read));
             }
             grown.push(grew);
         }
@@ -190,5 +208,35 @@ mod tests {
     fn it_grows_in_slow_start_and_stops() {
         let grew = rounds(&[10, 20, 40, 80, 80, 80, 80]);
         assert_eq!(grew, [9, 0, 33, 71, 79, 41, 0]);
+    }
+
+    /// By hand: 1448 bytes are held in 905 bytes of space.
+    #[test]
+    fn held_data_takes_memory() {
+        let window = ReceiveWindow::default();
+        assert_eq!(window.offers(0), 64_240);
+        assert_eq!(window.offers(20 * 1448), 81_920 - 20 * 905);
+        assert_eq!(window.offers(1 << 40), 0);
+    }
+
+    /// The RTT is that of the first of a flight, and then of one in each millisecond.
+    #[test]
+    fn the_rtt_is_measured_once_a_tick() {
+        let mut way = ReceiveWindow::default().way;
+        let micros = |micros: u64| Instant::from_nanos(micros * 1000);
+        // Two together, 100 us apart when they arrive: 10 ms, and 9.9 ms for an ACK.
+        way.on_segment(micros(10_000), micros(0));
+        way.on_segment(micros(10_100), micros(0));
+        assert_eq!(way.rtt(), Duration::from_micros(19_900));
+        // The same flight still.
+        way.on_segment(micros(35_000), micros(19_800));
+        assert_eq!(way.rtt(), Duration::from_micros(19_900));
+        // An eighth of the difference of 8 ms; half a millisecond later nothing.
+        way.on_segment(micros(38_000), micros(20_000));
+        assert_eq!(way.rtt(), Duration::from_micros(20_900));
+        way.on_segment(micros(46_500), micros(20_500));
+        assert_eq!(way.rtt(), Duration::from_micros(20_900));
+        way.on_segment(micros(47_000), micros(21_000));
+        assert_eq!(way.rtt(), Duration::from_micros(22_775));
     }
 }

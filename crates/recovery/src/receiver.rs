@@ -29,8 +29,8 @@ pub struct ReceiverConfig {
     /// Whether a segment with PSH is acknowledged at once, as in Linux when everything has been
     /// read.
     pub pushed: bool,
-    /// Whether a segment that lets the receive window grow is acknowledged at once, as in Linux.
-    /// The advertised window is [`Self::window`] either way.
+    /// Whether the receive window grows as in Linux, up to [`Self::window`], and a segment that lets it
+    /// grow is acknowledged at once.
     pub window_growth: bool,
     /// The maximum number of SACK ranges in one acknowledgment: the other options leave this much
     /// room ([`crate::ets::SACK_BLOCKS`] with that option).
@@ -127,6 +127,8 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that expects byte 0.
     pub fn new(config: ReceiverConfig) -> Self {
+        let growth = config.window_growth.then(Box::<ReceiveWindow>::default);
+        let offered = growth.as_ref().map_or(u64::MAX, |growth| growth.offers(0));
         Self {
             config,
             next: 0,
@@ -138,9 +140,9 @@ impl Receiver {
             pending: 0,
             pending_since: Instant::ZERO,
             quick_acks: config.quick_acks,
-            growth: config.window_growth.then(Box::default),
+            growth,
             compression: Compression::default(),
-            edge: config.window,
+            edge: config.window.min(offered),
             marks: Echo::new(config.ecn),
             duplicate_bytes: 0,
         }
@@ -205,7 +207,7 @@ impl Receiver {
         };
         let read = in_order.then_some(read);
         let growth = self.growth.as_mut();
-        growth.is_some_and(|growth| growth.on_segment(now, segment, read))
+        growth.is_some_and(|growth| growth.on_segment(now, segment, self.held_bytes, read))
     }
 
     /// The segment continues the in-order data, possibly after bytes that have arrived before
@@ -309,7 +311,10 @@ impl Receiver {
             }
         }
         blocks.truncate(self.config.sack_blocks);
-        let free = self.config.window.saturating_sub(self.held_bytes);
+        let mut free = self.config.window.saturating_sub(self.held_bytes);
+        if let Some(growth) = &self.growth {
+            free = free.min(growth.offers(self.held_bytes));
+        }
         self.edge = self.edge.max(self.next.saturating_add(free));
         let delay = if self.pending > 0 {
             now.since(self.pending_since)

@@ -158,8 +158,9 @@ section! {
         /// two or more that segmentation offload forms (1/1024 s at the pacing rate, at least two
         /// packets).
         pushed: bool => false, on ALL;
-        /// Whether a packet is acknowledged at once while the receive window grows, as in Linux
-        /// (`tcp_grow_window`): in slow start nearly every packet is.
+        /// Whether the receive window grows from 64 kB with what a round brings, as in Linux
+        /// (`tcp_grow_window`, `tcp_rcv_space_adjust`), up to `receive_window`. A packet that lets it
+        /// grow is acknowledged at once: in slow start nearly every packet is.
         window_growth: bool => false, on ALL;
     }
 }

@@ -106,6 +106,36 @@ fn what_fills_a_gap_is_read_a_buffer_at_a_time() {
 }
 
 #[test]
+fn the_offered_window_grows_and_data_behind_a_gap_takes_of_it() {
+    let mut receiver = Receiver::new(ReceiverConfig {
+        window_growth: true,
+        ..ReceiverConfig::default()
+    });
+    let mut offered = |number: u64| {
+        let large = Segment {
+            seq: number * 1448,
+            len: 1448,
+            ..segment(number, 0)
+        };
+        let ack = receiver.on_segment(at(10), &large).unwrap();
+        ack.ack + ack.window
+    };
+    // By hand: it grows by two segments, and for the seventh by what is left.
+    let grown = |count: u64| (64_240 + 2 * 1448 * count).min(81_920);
+    for number in 0..8 {
+        assert_eq!(offered(number), (number + 1) * 1448 + grown(number + 1));
+    }
+    // What was offered stays so.
+    let edge = 8 * 1448 + 81_920;
+    for number in 9..20 {
+        assert_eq!(offered(number), edge);
+    }
+    // The gap is filled, and another opens.
+    assert_eq!(offered(8), 20 * 1448 + 81_920);
+    assert_eq!(offered(21), 20 * 1448 + 81_920);
+}
+
+#[test]
 fn from_the_fourth_of_a_gap_on_they_wait_for_each_other() {
     let mut receiver = compressing();
     for number in 1..=3 {
