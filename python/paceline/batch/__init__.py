@@ -230,10 +230,11 @@ def run(
 ) -> Run:
     """Run a scenario, given as a path or as TOML text, once.
 
-    The seed is the scenario's unless another is given. The backend is ``sim``, in virtual time, or
-    ``emu``, in real time with the kernel's own TCP (Linux); `UnavailableError` says what the
-    machine lacks for that, and `Run.emulation` how far it was from what was asked for. With
-    `controllers`, classes that derive from `Controller`, the scenario may name these too.
+    The seed is the scenario's unless another is given. The backend is ``sim``, the simulator;
+    ``vm``, the kernel of a guest in virtual time; or ``emu``, in real time with this kernel's own
+    TCP (Linux). `UnavailableError` says what the machine lacks for that, and `Run.emulation` how
+    far an emulated run was from what was asked for. With `controllers`, classes that derive from
+    `Controller`, the scenario may name these too.
 
     >>> run("scenarios/bbr3/startup-50M-40ms.toml", seed=7)  # doctest: +SKIP
     """
