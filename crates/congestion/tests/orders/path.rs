@@ -31,12 +31,15 @@ pub struct Outcome {
     pub lost: f64,
     /// The longest time without a delivery.
     pub stall: Duration,
+    /// All such times that are as long as an outage.
+    pub silent: Duration,
     pub persistent: u32,
     pub spurious: u32,
 }
 
 /// The progress of an outage.
 pub const OUTAGE: u8 = 5;
+const OUTAGE_LENGTH: Duration = Duration::from_millis(1500);
 pub const LENGTH: Duration = Duration::from_secs(10);
 const MSS: u32 = 1200;
 
@@ -54,7 +57,15 @@ pub fn run(recipe: &Recipe, path: &Path, losses_first: bool) -> Outcome {
     let mut agenda: BTreeMap<(Instant, u64), Event> = BTreeMap::new();
     let (mut now, mut order, mut free) = (Instant::ZERO, 0_u64, Instant::ZERO);
     let (mut waiting, mut hold) = (AckFrame::default(), None);
-    let (mut received, mut last, mut stall) = (0_u64, Instant::ZERO, Duration::ZERO);
+    let (mut received, mut last) = (0_u64, Instant::ZERO);
+    let (mut stall, mut silent) = (Duration::ZERO, Duration::ZERO);
+    let mut wait = |time: Duration| {
+        stall = stall.max(time);
+        if time >= OUTAGE_LENGTH {
+            silent = silent + time;
+        }
+        (stall, silent)
+    };
     let mut story = [LENGTH / 3, LENGTH / 2]
         .into_iter()
         .zip(path.story)
@@ -80,7 +91,7 @@ pub fn run(recipe: &Recipe, path: &Path, losses_first: bool) -> Outcome {
                         .last()
                         .is_some_and(|last| number != last + 1);
                     received += 1;
-                    stall = stall.max(now.since(last));
+                    wait(now.since(last));
                     last = now;
                     waiting.numbers.push(number);
                     waiting.marked += if ecn == Ecn::Ce { u64::from(MSS) } else { 0 };
@@ -116,7 +127,7 @@ pub fn run(recipe: &Recipe, path: &Path, losses_first: bool) -> Outcome {
                 2 => sender.set_mss(MSS + 200),
                 3 => sender.pause(),
                 4 => sender.change_path(now),
-                OUTAGE => outage = now + Duration::from_millis(1500),
+                OUTAGE => outage = now + OUTAGE_LENGTH,
                 other => panic!("no story {other}"),
             }
         }
@@ -159,10 +170,12 @@ pub fn run(recipe: &Recipe, path: &Path, losses_first: bool) -> Outcome {
             agenda.insert((arrival, order), Event::Arrive(number, ecn, now));
         }
     }
+    let (stall, silent) = wait(end.since(last));
     Outcome {
         goodput: Rate::from_delivery(Bytes::new(received * u64::from(MSS)), LENGTH),
         lost: sender.lost_packets as f64 / sender.sent_packets.max(1) as f64,
-        stall: stall.max(end.since(last)),
+        stall,
+        silent,
         persistent: sender.persistent,
         spurious: sender.spurious,
     }

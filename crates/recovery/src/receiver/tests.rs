@@ -17,6 +17,15 @@ fn segment(number: u64, sent: u64) -> Segment {
     }
 }
 
+/// A full Ethernet segment.
+fn full(number: u64, sent: u64) -> Segment {
+    Segment {
+        seq: number * 1448,
+        len: 1448,
+        ..segment(number, sent)
+    }
+}
+
 fn receiver() -> Receiver {
     Receiver::new(ReceiverConfig {
         quick_acks: 0,
@@ -55,54 +64,38 @@ fn while_the_window_grows_fewer_of_the_first_segments_count() {
     });
     // By hand: the window has room for seven of these; with each the count of four becomes five, and
     // four again. Then four more are acknowledged at once, and every second one.
-    let mut at_once = |number: u64| {
-        let large = Segment {
-            seq: number * 1448,
-            len: 1448,
-            ..segment(number, 0)
-        };
-        receiver.on_segment(at(10), &large).is_some()
-    };
+    let mut at_once = |number| receiver.on_segment(at(10), &full(number, 0)).is_some();
     let acked: Vec<_> = (0..15).filter(|&number| at_once(number)).collect();
     assert_eq!(acked, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14]);
 }
 
 #[test]
 fn what_fills_a_gap_is_read_a_buffer_at_a_time() {
-    // How many segments behind a gap were read when it was filled, as the window's growth sees it.
-    let grown = |held: u64| {
+    // Of a thousand segments behind a filled gap, those acknowledged at once.
+    let answered = |held: u64| {
         let mut receiver = Receiver::new(ReceiverConfig {
             quick_acks: 0,
             window_growth: true,
             ..ReceiverConfig::default()
         });
-        let large = |number: u64, sent: u64| Segment {
-            seq: number * 1448,
-            len: 1448,
-            ..segment(number, sent)
-        };
-        let mut number = 0;
         // The first round: ten segments, of which the window grows by seven; then a gap.
-        for count in 0..10 {
-            receiver.on_segment(at(20), &large(count, 10));
-            number = count + 1;
+        for number in 0..10 {
+            receiver.on_segment(at(20), &full(number, 10));
         }
-        for count in 1..=held {
-            receiver.on_segment(at(30), &large(number + count, 20));
+        for number in 11..11 + held {
+            receiver.on_segment(at(30), &full(number, 20));
         }
-        receiver.on_segment(at(60), &large(number, 50));
-        number += held + 1;
-        let mut grown = 0;
-        for count in 0..1000 {
-            let ack = receiver.on_segment(at(61), &large(number + count, 51));
-            grown += u64::from(ack.is_some());
-        }
-        grown
+        receiver.on_segment(at(60), &full(10, 50));
+        let behind = 11 + held;
+        let mut answered = |number| receiver.on_segment(at(61), &full(number, 51)).is_some();
+        (behind..behind + 1000)
+            .filter(|&number| answered(number))
+            .count()
     };
     // By hand: 27 in a round of ten expected, (54 + 16) (1 + 2 * 17 / 10) * 1448 = 446 kB: 126 more,
     // and every second one of the others. With 17 behind the gap, only 11 count.
-    assert_eq!(grown(16), 126 + (1000 - 126) / 2);
-    assert_eq!(grown(17), 500);
+    assert_eq!(answered(16), 126 + (1000 - 126) / 2);
+    assert_eq!(answered(17), 500);
 }
 
 #[test]
@@ -112,12 +105,7 @@ fn the_offered_window_grows_and_data_behind_a_gap_takes_of_it() {
         ..ReceiverConfig::default()
     });
     let mut offered = |number: u64| {
-        let large = Segment {
-            seq: number * 1448,
-            len: 1448,
-            ..segment(number, 0)
-        };
-        let ack = receiver.on_segment(at(10), &large).unwrap();
+        let ack = receiver.on_segment(at(10), &full(number, 0)).unwrap();
         ack.ack + ack.window
     };
     // By hand: it grows by two segments, and for the seventh by what is left.
