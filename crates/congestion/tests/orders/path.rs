@@ -62,7 +62,7 @@ pub fn run(recipe: &Recipe, path: &Path, losses_first: bool) -> Outcome {
     let mut wait = |time: Duration| {
         stall = stall.max(time);
         if time >= OUTAGE_LENGTH {
-            silent = silent + time;
+            silent += time;
         }
         (stall, silent)
     };
