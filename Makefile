@@ -9,13 +9,14 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Byte code is written when a module is first imported: most of what tests install never is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs stacks stacks-reference stacks-sockets claims-pictures reference web playground playground-check capi guests guests-check kernel miri clean tools test-rust test-s2n test-python s2n recipes ci-full soak
+.PHONY: help demo test bench docs stacks stacks-reference stacks-sockets claims-pictures reference web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -40,9 +41,9 @@ $(BIN)/python: | tools
 # The package, optimised, and its command. One wheel: an old one would be taken for the new.
 $(VENV)/.installed: $(BIN)/python $(RUST) $(PACKAGE) pyproject.toml | tools
 	@rm -rf $(VENV)/wheels
-	@echo "building paceline (the first time takes minutes)" >&2
 	$(PIP) 'maturin>=1.9,<2'
-	$(BIN)/maturin build --quiet --interpreter $(BIN)/python --out $(VENV)/wheels
+	@.ci/progress paceline-python $(BIN)/maturin build --interpreter $(BIN)/python --out $(VENV)/wheels
+	@echo "installing the package and what it needs" >&2
 	$(PIP) $(VENV)/wheels/*.whl
 	$(PIP) --no-deps --force-reinstall $(VENV)/wheels/*.whl
 	@touch $@
@@ -55,10 +56,17 @@ $(VENV)/.developed: $(VENV)/.installed
 demo: $(VENV)/.installed ## Build, run four BBRv3 flows for 60 s, write a report
 	@$(BIN)/paceline run $(DEMO) --report
 
-test-rust: | tools
+# What is cheap comes first.
+lint: | tools
 	@.ci/stage rustfmt cargo fmt --all --check
+	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
+	@.ci/stage ruff $(BIN)/ruff format --check python tests docs web
+	@.ci/stage ruff $(BIN)/ruff check python tests docs web
+	@.ci/stage mypy $(BIN)/mypy
 	@.ci/stage clippy cargo clippy --workspace --all-targets -- -D warnings
 	@.ci/stage rustdoc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+
+test-rust: | tools
 	@.ci/stage rust cargo test --workspace --quiet
 	@.ci/stage instructions .ci/instructions
 
@@ -74,9 +82,6 @@ s2n: | tools ## paceline-s2n in the whole of s2n-quic, in virtual time (takes mi
 
 test-python: | tools
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
-	@.ci/stage ruff $(BIN)/ruff format --check python tests docs web
-	@.ci/stage ruff $(BIN)/ruff check python tests docs web
-	@.ci/stage mypy $(BIN)/mypy
 	@.ci/stage python $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 recipes: | tools ## Carry out every recipe of CONTRIBUTING on a copy of the tree
@@ -85,7 +90,7 @@ recipes: | tools ## Carry out every recipe of CONTRIBUTING on a copy of the tree
 
 test: ## Format, lint, types and every test, in Rust and Python, and the recipes
 	@.ci/stage --begin
-	@$(MAKE) --no-print-directory test-rust test-python recipes
+	@$(MAKE) --no-print-directory lint recipes test-rust test-python
 	@.ci/stage --sum
 
 ci-full: ## The same, paceline-s2n and the guests, and what this machine lacks is a failure

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -65,7 +68,10 @@ def test_a_stage_says_what_it_took_and_fails_as_its_command_does(tmp_path: Path)
     assert call("--begin").returncode == 0
     one = call("one", "true")
     assert re.fullmatch(r"stage one +0 min 0\d s +0 % of 25 min\n", one.stdout), one
-    assert call("two", "sh", "-c", "exit 7").returncode == 7
+    two = call("two", "sh", "-c", "seq 30; echo 'what went wrong' >&2; exit 7")
+    assert two.returncode == 7
+    assert "stage two failed with exit code 7; its last lines:\n  12\n" in two.stderr
+    assert "  what went wrong\nhint: to repeat it: sh -c seq" in two.stderr
     (tmp_path / "target" / "stages").write_text("600 one\n1000 two\n")
     said = call("--sum").stdout.splitlines()
     assert " ".join(said[2].split()) == "stage all 26 min 40 s 106 % of 25 min"
@@ -123,10 +129,63 @@ def test_instructions_of_another_compiler_are_not_compared(tmp_path: Path) -> No
         assert "instructions are not compared: the table is of rustc" in result.stderr
 
 
-def test_ci_runs_what_the_readme_says() -> None:
+def test_ci_runs_what_the_readme_says_on_what_it_asks_for() -> None:
     (command,) = re.findall(r"^exec (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert command == "make test"
-    assert f"\n{command} " in (ROOT / "README.md").read_text()
+    assert command == ".ci/fresh make test"
+    assert "\nmake test " in (ROOT / "README.md").read_text()
+
+
+def test_a_tool_that_a_machine_happens_to_have_is_not_found(tmp_path: Path) -> None:
+    root, tools = tmp_path / "root", tmp_path / "tools"
+    (root / ".ci").mkdir(parents=True)
+    tools.mkdir()
+    script = shutil.copy(ROOT / ".ci" / "fresh", root / ".ci" / "fresh")
+    (root / "left").write_text("not committed")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x", "-C", str(root)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", ".ci"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
+    (tools / "qemu-system-x86_64").write_text("#!/bin/sh\n")
+    (tools / "qemu-system-x86_64").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "XDG_CACHE_HOME": "/x"}
+    look = (
+        "cargo --version >/dev/null && command -v make >/dev/null &&"
+        ' command -v qemu-system-x86_64; ls -A ~ .; echo "${XDG_CACHE_HOME-unset}"; exit 5'
+    )
+
+    def call(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [script, *options, "sh", "-c", look]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    fresh, given = call(), call("--with", "qemu-system-x86_64")
+    assert (fresh.returncode, fresh.stderr) == (5, "")
+    assert "qemu" not in fresh.stdout
+    assert "qemu" in given.stdout
+    folders = fresh.stdout.split()
+    assert folders[:3] == [".:", ".ci", ".git"]
+    assert folders[3].endswith("/home:"), "and nothing in it"
+    assert folders[4:] == ["unset"]
+    assert call("--with", "no-such-tool").returncode == 127
+
+
+def test_a_build_says_how_far_it_is(tmp_path: Path) -> None:
+    progress = ROOT / ".ci" / "progress"
+    known: dict[str, object] = runpy.run_path(str(progress))
+    passed = cast("Callable[[float], float]", known["passed"])
+    shares = [passed(each / 100) for each in range(101)]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert 0.9 < shares[-1] <= 1
+
+    def call(code: int) -> subprocess.CompletedProcess[str]:
+        text = f"echo '   Compiling a v1' >&2; echo 'error: no' >&2; exit {code}"
+        command = [sys.executable, str(progress), "paceline-units", "sh", "-c", text]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert re.search(r"\nbuilt in \d+ s\n$", call(0).stderr)
+    failed = call(3)
+    assert failed.returncode == 3
+    assert failed.stderr.endswith("\nerror: no\n")
 
 
 def test_a_mutant_that_survives_needs_its_reason(

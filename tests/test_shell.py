@@ -285,7 +285,6 @@ def test_the_kernel_tells_of_the_sockets_of_programs(tmp_path: Path) -> None:
         pl.col("sent_packets") > 50
     )
     known = rows.filter(pl.col("cwnd_bytes").is_not_null())
-    assert known.height > 0.9 * rows.height - 3
     # It has a round trip and a queue of one BDP to fill, in segments of less than the path's.
     assert 20e3 < known["cwnd_bytes"].max() < 1e6  # type: ignore[operator]
     assert known["srtt_ns"].min() >= 20_000_000  # type: ignore[operator]

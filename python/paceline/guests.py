@@ -312,6 +312,10 @@ def check(
     sweep: bool = True,
     backend: _paceline.Backend = "sim",
     files: bool = True,
+    here: bool = True,
 ) -> _paceline.CheckedScenario:
-    """Check a scenario, which may name the current controllers."""
-    return _paceline.check(text, file, overrides, sweep, backend, files, loaded())
+    """Check a scenario, which may name the current controllers.
+
+    Unless `here` is false, `UnavailableError` says what this machine lacks to run it.
+    """
+    return _paceline.check(text, file, overrides, sweep, backend, files, loaded(), here)

@@ -15,8 +15,7 @@ use crate::guest::{self, PyGuest};
 /// The maximum size of a file from which a population is drawn, in bytes.
 const MOST: u64 = 64 << 20;
 
-/// Parses and checks a scenario, including names of controllers and metrics, and whether the
-/// machine has everything it needs. Unless `files`, one that names a file is refused, and the file
+/// Parses and checks a scenario, including names of controllers and metrics. Unless `files`, one that names a file is refused, and the file
 /// is not opened.
 pub fn parse(
     text: &str,
@@ -39,7 +38,6 @@ pub fn parse(
     if !diagnostics.is_empty() {
         return Err(Failure::Scenario(diagnostics));
     }
-    engine::available(engine, &scenario)?;
     Ok(scenario)
 }
 
@@ -196,10 +194,11 @@ pub fn outcomes<'py>(
 }
 
 /// Checks a scenario, including the points of its sweep unless `sweep` is false; unless `files`, it
-/// may name none. `ScenarioError` lists all errors in it.
+/// may name none. `ScenarioError` lists all errors in it; `UnavailableError` says what the machine lacks
+/// to run it, unless `here` is false: a plan needs no engine.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
-#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim", files = true, guests = Vec::new()))]
+#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim", files = true, guests = Vec::new(), here = true))]
 pub fn check(
     py: Python<'_>,
     text: &str,
@@ -209,12 +208,16 @@ pub fn check(
     backend: &str,
     files: bool,
     guests: Vec<PyRef<'_, PyGuest>>,
+    here: bool,
 ) -> PyResult<CheckedScenario> {
     let guests = guest::guests(&guests);
     let engine = engine::named(backend)?;
     // A capacity trace may take long to read, so other threads may run meanwhile.
     let parsed = py.detach(|| parse(text, &file, &overrides, engine, &guests, files));
     let mut scenario = parsed.map_err(|failure| failure.raise(py))?;
+    if here {
+        engine::available(engine, &scenario).map_err(|failure| failure.raise(py))?;
+    }
     let diagnostics = if sweep {
         py.detach(|| {
             let drawn = scenario.populate(|path| read(path, files));

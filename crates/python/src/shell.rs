@@ -30,7 +30,9 @@ pub fn shell(
     let none = paceline_experiment::Guests::none();
     let read = |overrides: &[(String, String)]| {
         let parsed = scenario::parse(text, &file, overrides, Engine::Emulator, &none, true);
-        parsed.map_err(|failure| failure.raise(py))
+        parsed
+            .and_then(|it| engine::available(Engine::Emulator, &it).map(|()| it))
+            .map_err(|failure| failure.raise(py))
     };
     let mut scenario = read(&overrides)?;
     let up = up.map(|up| read(&[overrides, up].concat())).transpose()?;

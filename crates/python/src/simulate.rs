@@ -90,6 +90,7 @@ impl Source {
                     guests,
                     true,
                 )?;
+                engine::available(engine, &scenario)?;
                 let least = engine::estimate(engine, &scenario, guests)?.least;
                 Arc::new(Ready { scenario, least })
             }

@@ -86,12 +86,12 @@ class Pool:
     def job(
         self, scenario: Path, overrides: Overrides, seed: int, backend: _paceline.Backend = "sim"
     ) -> Job:
-        """Return a job; raises `ScenarioError` for an invalid one."""
+        """Return a job; raises `ScenarioError` for an invalid one. Its engine is not needed yet."""
         if scenario not in self._texts:
             self._texts[scenario], _ = load(scenario)
         text, point = self._texts[scenario], (scenario, overrides, backend)
         if point not in self._lengths:
-            plan = guests.check(text, str(scenario), overrides, backend=backend)
+            plan = guests.check(text, str(scenario), overrides, backend=backend, here=False)
             self._lengths[point] = plan.duration_ns
             if plan.trace is not None:
                 self._traces.add(Path(plan.trace))
@@ -122,10 +122,17 @@ class Pool:
     ) -> None:
         """Run every job. After Ctrl-C, which raises, `records` has those that were finished.
 
+        `UnavailableError` says what this machine lacks for one of them, before any runs.
+
         What has ended is also written down until all has: who runs the same again goes on there,
         and `resumed` hears of how many runs are known already.
         """
         jobs = list(self._queries)
+        real = (job for job in jobs if job.backend != "sim")
+        for text, file, overrides, backend in dict.fromkeys(
+            (job.text, job.file, job.overrides, job.backend) for job in real
+        ):
+            guests.check(text, file, overrides, False, backend)
 
         def unpack(number: int, value: dict[str, Any]) -> Record:
             return Record.of(value, list(self._queries[jobs[number]]))
