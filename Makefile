@@ -16,7 +16,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs stacks stacks-reference stacks-sockets claims-pictures reference web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak
+.PHONY: help demo test bench docs stacks stacks-reference stacks-sockets claims-pictures reference web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak deny
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -92,6 +92,11 @@ test: ## Format, lint, types and every test, in Rust and Python, and the recipes
 	@.ci/stage --begin
 	@$(MAKE) --no-print-directory lint recipes test-rust test-python
 	@.ci/stage --sum
+
+deny: | tools ## Advisories, licences, sources and bans of every lock file (needs cargo-deny and a network)
+	@git ls-files '*Cargo.lock' | while read -r lock; do \
+	  echo "$$lock" >&2; \
+	  cargo deny --manifest-path "$${lock%lock}toml" --all-features --locked --config deny.toml check $(DENY) || exit; done
 
 ci-full: ## The same, paceline-s2n and the guests, and what this machine lacks is a failure
 	@PACELINE_FULL=1 $(MAKE) --no-print-directory test

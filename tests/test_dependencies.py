@@ -109,6 +109,47 @@ def test_every_crate_has_a_licence_that_is_allowed(packages: list[dict[str, Any]
     assert wrong == []
 
 
+LOCKS = [
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "ls-files", "*Cargo.lock"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.skipif(not LOCKS, reason="not a git repository")
+def test_every_lock_file_is_kept_up_to_date_and_has_no_banned_crate() -> None:
+    updates = (ROOT / ".github" / "dependabot.yml").read_text()
+    banned = {
+        one["crate"] for one in tomllib.loads((ROOT / "deny.toml").read_text())["bans"]["deny"]
+    }
+    assert "atomic-polyfill" in banned
+    for lock in LOCKS:
+        folder = lock.parent.relative_to(ROOT).as_posix()
+        assert f"      - /{'' if folder == '.' else folder}\n" in updates, lock
+        names = {package["name"] for package in tomllib.loads(lock.read_text())["package"]}
+        assert names.isdisjoint(banned), lock
+    for ecosystem in ("pip", "npm", "github-actions"):
+        assert f"package-ecosystem: {ecosystem}\n" in updates
+
+
+def test_actions_are_pinned_by_commit() -> None:
+    used = {
+        (file.name, line.strip())
+        for file in WORKFLOWS
+        for line in file.read_text().splitlines()
+        if "uses:" in line
+    }
+    assert len(used) >= 8
+    pinned = re.compile(r"- uses: [\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [one for one in sorted(used) if not pinned.fullmatch(one[1])] == []
+
+
+def test_a_workflow_checks_every_lock_file_with_cargo_deny() -> None:
+    assert any("run: make deny\n" in file.read_text() for file in WORKFLOWS)
+
+
 def test_no_crate_needs_a_newer_rust_than_is_stated(
     workspace: Path, packages: list[dict[str, Any]]
 ) -> None:
