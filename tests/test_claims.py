@@ -54,6 +54,7 @@ NAMES: Names = {
     "gain": Quantity.number(2.0),
     "known": Quantity.numbers([11.5, 20.5, 41.5]),
     "wide": Quantity.trials([[17.0, 18.0, 19.0], [21.0, 22.0], [41.0, 42.0]]),
+    "single": Quantity((("1",),), ((1.0,),), seeded=True),
     "trials": Quantity.trials([[11.0, 12.0, 13.0], [41.0, 42.0], [41.0, 43.0]]),
 }
 
@@ -124,6 +125,8 @@ def test_expressions_by_hand(text: str, value: float) -> None:
         "a.cc[0].y",
         "rising(mean(a.x))",
         "rising(a['2'].x)",
+        "rising(single)",
+        "low(single) >= 0",
         "max(gap(a.x, known))",
         "max(gap(a['2'].x, trials))",
         "gap(a.x, trials) > 0",
@@ -348,7 +351,7 @@ def test_each_point_and_seed_is_its_own_run(cli: Command, claims: Path, tmp_path
     rest = rest.partition("]\nseeds")[2]
     for name, expression in measured.items():
         own = head.replace("S1", name).replace("mean(deep['2 bdp'].early_bytes)", expression)
-        (claims / f"{name}.toml").write_text(f"{own}{accept}]\nseeds{rest}")
+        (claims / f"{name}.toml").write_text(f"{own}{accept}'1 > 0']\nseeds{rest}")
     result = json.loads(cli("claims", *measured, "--json", "--quiet").stdout)
     found = {claim["id"]: claim["measured"] for claim in result["claims"]}
 
@@ -418,7 +421,7 @@ topic = "no runs"
 source = "none"
 published = "2.77"
 measured = "{measured}"
-accept = []
+accept = ["1 > 0"]
 {more}
 """
 
@@ -517,7 +520,7 @@ topic = "wrong"
 source = "none"
 published = "nothing"
 measured = "{measured}"
-accept = []
+accept = ["1 > 0"]
 seeds = 1
 cases.deep = {{ scenario = "{scenario}", sweep = {sweep} }}
 values = {{ {query} }}
@@ -536,6 +539,7 @@ values = {{ {query} }}
     ("old", "new", "said"),
     [
         ("seeds = 2", "seeds = 0", "seeds"),
+        ("accept = [\"mean(deep['1 bdp'].utilisation_ratio) > 0.1\"]", "accept = []", "no bound"),
         ("accept = [", "acept = [", "accept"),
         ("accept = [", 'accept = [{ that = "x" },', "has no 'is'"),
         ("accept = [", 'accept = [{ is = "1 > 0" },', "has no 'that'"),
@@ -719,6 +723,32 @@ cases.one = {{ scenario = "x.toml", backend = "{backend}" }}
     assert ids(["E"], "sim") == ["E"]
     with pytest.raises(ClaimError, match="'backend' is sim, emu or vm"):
         parse(text.format(id="X", backend="real"), tmp_path / "x.toml")
+
+
+def test_no_claim_is_not_all_claims_reproduced(cli: Command, claims: Path, tmp_path: Path) -> None:
+    result = cli("claims", "--backend", "emu", "--quiet")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "no claim of these is for the backend emu" in result.stderr
+    result = cli("claims", "--mutants", "--quiet")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "none of these claims has a mutant" in result.stderr
+
+
+def test_a_short_form_that_leaves_no_point_is_an_error(cli: Command, claims: Path) -> None:
+    """Its points are those of another case's sweep over the same key."""
+    text = COMPUTED.format(name="X1", measured="1", more="seeds = 1").replace(
+        '["1 > 0"]', '["all(mean(b.jain_ratio) > 2)"]'
+    )
+    text += """quick = { points = { "path.rtt" = ["20 ms"] } }
+cases.a = { scenario = "../small.toml", sweep = { "path.rtt" = ["10 ms", "20 ms"] } }
+cases.b = { scenario = "../small.toml", sweep = { "path.rtt" = ["30 ms", "40 ms"] } }
+"""
+    (claims / "s.toml").write_text(text)
+    result = cli("claims", "--quick", "--json", "--quiet")
+    assert result.returncode == 3, result.stderr
+    (found,) = json.loads(result.stdout)["claims"]
+    assert found["verdict"] == "error"
+    assert "keeps no point of a sweep" in found["why"]
 
 
 def test_cases_are_laid_over_each_other() -> None:

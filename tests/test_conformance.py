@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import paceline
 from conftest import SCENARIO, Command
-from paceline.study.conformance import CaseError, Cases, load
+from paceline.study.conformance import CaseError, Cases, judge, load
 
 ROOT = Path(__file__).parent.parent
 DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
@@ -53,6 +54,29 @@ def test_a_step_that_does_not_hold_fails(tmp_path: Path) -> None:
         ("SELECT phase = 'Nowhere' AS holds FROM visits WHERE phase = 'Nowhere'", "never reached"),
         ("SELECT MIN(nothing_bps) > 0 AS holds FROM samples", "not recorded"),
         ("SELECT NULL AS holds", "does not hold"),
+        # No row breaks a rule where there is none, or where none has what the rule asks for.
+        (
+            "SELECT COUNT(*) FILTER (WHERE app_limited) = 0 AS holds, COUNT(*) AS samples_count "
+            "FROM samples WHERE t_ns > 9000000000",
+            "samples_count 0; nothing was measured",
+        ),
+        (
+            "SELECT COUNT(*) FILTER (WHERE inflight_longterm_bytes < 0) = 0 AS holds "
+            "FROM samples WHERE phase = 'Startup'",
+            "nothing was measured",
+        ),
+        # Nothing is later than an event that did not happen.
+        (
+            "SELECT COUNT(*) = 0 AS holds FROM visits "
+            "WHERE enter_ns > (SELECT t_ns FROM events WHERE key = 'rate')",
+            "nothing was measured",
+        ),
+        # 0 of 0 packets are not more than 2 %.
+        (
+            "SELECT (MAX(lost_packets) - MIN(lost_packets)) / (MAX(t_ns) - MIN(t_ns)) > 0.02 "
+            "AS holds FROM samples WHERE t_ns = 2000000000",
+            "does not hold",
+        ),
     ],
 )
 def test_what_is_not_there_does_not_hold(tmp_path: Path, query: str, found: str) -> None:
@@ -60,6 +84,34 @@ def test_what_is_not_there_does_not_hold(tmp_path: Path, query: str, found: str)
     verdict, [line] = verdict_of(case_of(tmp_path, f'{before}query = "{query}"\n'))
     assert verdict == "fail"
     assert found in line
+
+
+def test_what_is_measured_decides(tmp_path: Path) -> None:
+    before, _, _ = STEPS.partition("query")
+    for query, expected in (
+        ("SELECT COUNT(*) FILTER (WHERE t_ns > 2000000000) = 0 AS holds FROM samples", "pass"),
+        ("SELECT COUNT(*) FILTER (WHERE t_ns > 1000000000) = 0 AS holds FROM samples", "fail"),
+        ("SELECT COUNT(*) = 0 AS holds FROM visits WHERE phase = 'Nowhere'", "pass"),
+    ):
+        assert verdict_of(case_of(tmp_path, f'{before}query = "{query}"\n'))[0] == expected
+
+
+def test_a_record_without_states_of_bbr_is_not_judged_by_them(tmp_path: Path) -> None:
+    cubic = paceline.run(SCENARIO, overrides={"flows.0.cc": "cubic"})
+    bbr = paceline.run(SCENARIO)
+    for case in load(DRAFT):
+        result = judge(case, cubic)
+        assert (result.verdict, result.judged) == ("not applicable", 0), case.id
+        assert result.evidence == ("the record has no BBR states",)
+    # It has states, and does not stay in Startup.
+    [case] = [case for case in load(DRAFT) if case.id.startswith("07a")]
+    assert judge(case, bbr).verdict == "fail"
+
+
+def test_a_case_of_behaviour_is_judged_without_states(tmp_path: Path) -> None:
+    before, _, _ = STEPS.partition("query")
+    [case] = load(case_of(tmp_path, f'{before}query = "SELECT COUNT(*) > 0 AS holds FROM samples"'))
+    assert judge(case, paceline.run(SCENARIO, overrides={"flows.0.cc": "cubic"})).verdict == "pass"
 
 
 def test_an_expected_failure_is_told_apart_and_has_to_happen(tmp_path: Path) -> None:

@@ -100,6 +100,14 @@ def test_the_command_judges_and_writes_a_report(
     assert json.loads((tmp_path / "out" / "evaluation.json").read_text())["controller"] == "cubic"
 
 
+def test_no_criterion_is_not_all_criteria_met(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "suite" / "rfc9743.toml").write_text("")
+    result = cli("evaluate", "cubic", "--quick", "--suite", "suite", "--against", "reno")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "rfc9743.toml: no criterion" in result.stderr
+
+
 def test_an_unknown_controller_is_bad_input(cli: Command) -> None:
     result = cli("evaluate", "cubci")
     assert result.returncode == 2

@@ -166,7 +166,7 @@ topic = "hostile"
 source = "none"
 published = "nothing"
 measured = "mean(c.v)"
-accept = []
+accept = ["1 > 0"]
 cases.c = {{ scenario = "nowhere.toml" }}
 values.v = "{value}"
 pictures = [{{ kind = "time", cases = ["c"], queries = ["{picture}"] }}]

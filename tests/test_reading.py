@@ -119,7 +119,7 @@ def test_a_number_without_end_in_a_claim(seeds: str, cli: Command, tmp_path: Pat
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims" / "c.toml").write_text(
         f'[[claims]]\nid = "A"\ntopic = "t"\nsource = "s"\npublished = "p"\nmeasured = "x"\n'
-        f"figures.x = {seeds}\naccept = []\n"
+        f'figures.x = {seeds}\naccept = ["1 > 0"]\n'
     )
     result = cli("claims")
     assert result.returncode in (2, 3)

@@ -195,7 +195,7 @@ STEADY = [Stay("Startup", 0, RTT), Stay("ProbeBW_CRUISE", RTT, None)]
 
 
 def flat(rate: float, count: int = 40) -> tuple[int, list[Round]]:
-    return 0, [Round(nth * RTT, rate, RTT) for nth in range(count)]
+    return 0, [Round(nth * RTT, rate, RTT, 100, 0) for nth in range(count)]
 
 
 def test_a_rate_that_falls_in_cruise_is_called_a_decay() -> None:
@@ -220,6 +220,14 @@ def test_a_rate_that_falls_in_cruise_is_called_a_decay() -> None:
     assert by_packets(STEADY, flat(1e7), flat(1e7, 3), RTT) == [
         "there are too few rounds to compare"
     ]
+    # 30 rounds before the reference's state ends, and 3 in it.
+    (short,) = by_packets(
+        [Stay("ProbeBW_CRUISE", 30 * RTT, None)], flat(1e7, 60), flat(1e7, 35), RTT
+    )
+    assert short.startswith("there are too few rounds in the reference's ProbeBW_CRUISE, 3.200 s")
+    # Unknown losses are no losses, and no difference.
+    unknown = [Round(nth * RTT, 1e7, RTT) for nth in range(40)]
+    assert by_packets(STEADY, (0, lossy), (0, unknown), RTT) == []
 
 
 def test_a_first_flight_does_not_reach_a_rate() -> None:

@@ -11,7 +11,7 @@ a part reads are known before it runs, and a join that would be too large is ref
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -19,6 +19,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
+
+#: The column with the result of a query that judges.
+HOLDS = "holds"
 
 #: The tables of a run.
 TABLES = frozenset({"flows", "samples", "queue", "events", "packets"})
@@ -82,9 +85,13 @@ class Query:
             if tree is None:
                 raise QueryError("is empty")
             _check(tree, tables)
+            for division in tree.find_all(exp.Div):
+                # Polars divides by zero to infinity or NaN, which it takes to be above any bound.
+                zero = exp.Literal.number(0)
+                division.set("expression", exp.Nullif(this=division.expression, expression=zero))
             parts = [(cte.alias, cte.this) for cte in tree.find_all(exp.CTE)] + [("", tree)]
             tree.set("with_", None)
-            asked = ((name, p.sql(_Polars, identify=True, comments=False)) for name, p in parts)
+            asked = ((name, _written(part)) for name, part in parts)
             return cls(text, tuple(asked), tuple(part for _, part in parts))
         except SqlglotError as error:
             said = getattr(error, "errors", None) or [{"description": "cannot be read"}]
@@ -104,6 +111,37 @@ class Query:
 
     def ask(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """Return the result; raises polars' errors, and `QueryError` if it is too expensive."""
+        return self._frames(tables)[""]
+
+    def judge(self, tables: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, bool]:
+        """Return the result as `ask`, and whether it comes from something.
+
+        No row breaks a rule where there is no row, or where what the rule asks for is null in each;
+        and none is later than an event that did not happen.
+        """
+        frames = self._frames(tables)
+        found = frames.pop("")
+        context = pl.SQLContext(frames, eager=True)
+        grounds = (context.execute(_written(select)) for select in self._grounds())
+        return found, all(frame.to_series().drop_nulls().len() for frame in grounds)
+
+    def _grounds(self) -> Iterator[exp.Expr]:
+        """Yield queries, each of which has a value if the result comes from something."""
+        for tree in self._trees:
+            for where in tree.find_all(exp.Where):
+                yield from (inner.this for inner in where.find_all(exp.Subquery))
+        for cell in self._trees[-1].expressions:
+            # The other columns are not judged.
+            if cell.alias == HOLDS:
+                for rule in cell.find_all(exp.Filter):
+                    known = exp.Count(this=exp.Paren(this=rule.expression.this.copy()))
+                    ground = rule.find_ancestor(exp.Select).copy()
+                    zero = exp.Literal.number(0)
+                    ground.set("expressions", [exp.Nullif(this=known, expression=zero)])
+                    yield ground
+
+    def _frames(self, tables: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+        """Return the tables, those that WITH defines, and the result by no name."""
         left = max(_ROWS, _TIMES * sum(frame.height for frame in tables.values()))
         frames = dict(tables)
         for (name, sql), tree in zip(self.parts, self._trees, strict=True):
@@ -111,7 +149,11 @@ class Query:
             if left < 0:
                 raise QueryError("reads its tables too often")
             frames[name] = pl.SQLContext(frames, eager=True).execute(sql)
-        return frames[""]
+        return frames
+
+
+def _written(tree: exp.Expr) -> str:
+    return tree.sql(_Polars, identify=True, comments=False)
 
 
 def _check(tree: exp.Expr, tables: frozenset[str]) -> None:

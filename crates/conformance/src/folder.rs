@@ -69,6 +69,10 @@ pub struct Case {
 impl From<&Replay> for Case {
     fn from(replay: &Replay) -> Self {
         let (verdict, evidence) = match &replay.result {
+            Ok(Replayed { events, states: 0 }) => (
+                "fail",
+                format!("{events} events and no state: nothing was compared"),
+            ),
             Ok(Replayed { events, states }) => (
                 "pass",
                 format!("{events} events, {states} states equal in every field"),

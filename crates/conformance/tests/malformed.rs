@@ -166,6 +166,13 @@ fn folders_give_a_row_for_every_file_and_an_error_for_none() -> std::io::Result<
     broken.truncate(5_000);
     let _ = write!(broken, "\nA t=\n");
     std::fs::write(dir.join("v3/b.txt"), &broken)?;
+    // Where no state is given, none is equal.
+    let stateless: Vec<_> = text(SMALLEST)
+        .lines()
+        .filter(|line| !line.starts_with('S'))
+        .map(str::to_owned)
+        .collect();
+    std::fs::write(dir.join("v3/c.txt"), stateless.join("\n"))?;
     std::fs::write(dir.join("v3/a.txt"), text(SMALLEST))?;
     std::fs::write(dir.join("v3/README.md"), "no trace")?;
     let compressed = golden(SMALLEST);
@@ -184,7 +191,8 @@ fn folders_give_a_row_for_every_file_and_an_error_for_none() -> std::io::Result<
         [
             ("v2/cut", "bbr2", "fail"),
             ("v3/a", "bbr3-linux", "pass"),
-            ("v3/b", "bbr3-linux", "fail")
+            ("v3/b", "bbr3-linux", "fail"),
+            ("v3/c", "bbr3-linux", "fail")
         ]
     );
     assert!(matches!(replays[0].result, Err(Failure::Trace(_))));

@@ -94,6 +94,10 @@ pub fn judge(played: &Played, trace: &Trace) -> Case {
     let departure = compare(&trace.sent, &ours, played.script.rtt);
     let kernel = &trace.kernel;
     match (&departure, &played.script.differs) {
+        (None, _) if trace.sent.is_empty() => {
+            let evidence = format!("{kernel} sent nothing, nor do we: nothing was compared");
+            played.case("fail", evidence)
+        }
         (None, None) => {
             let count = trace.sent.len();
             let again = trace.sent.iter().filter(|sent| sent.nth > 1).count();

@@ -108,6 +108,10 @@ def claims(
     found = chosen(names or [], folder, None if options.list else options.backend)
     if options.list:
         return list_claims(found, as_json=options.json)
+    if not found:
+        hint = "`paceline claims --list` shows the backend of each; name one by its id to run it"
+        message = f"no claim of these is for the backend {options.backend}"
+        raise Failure("no-claims", message, hint=hint)
     if options.mutants:
         return run_mutants(found, options)
     return run_claims(found, options)
@@ -195,6 +199,9 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
 def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
     """Run claims and their mutants; exit code 3 if a mutant survives."""
     campaign = Mutants(claims, seeds=options.seeds, quick=options.quick)
+    if not campaign.count:
+        hint = "the long ones run only without --quick; [claims.mutants] of a file declares them"
+        raise Failure("no-mutants", "none of these claims has a mutant", hint=hint)
     with console.progress("mutants", len(campaign), quiet=options.quiet) as watch:
         resumed = console.resumed("mutants", len(campaign), quiet=options.quiet)
         found, unfinished = campaign.run(threads=options.jobs, watch=watch, resumed=resumed)

@@ -197,6 +197,9 @@ def _judged(names: list[str], options: Options) -> Exit:
         except CaseError as error:
             raise Failure("bad-case", str(error)) from error
         summary = f"{result.held} of {result.judged} checks hold"
+        if not result.judged:
+            single = len(result.evidence) == 1
+            summary = result.evidence[0] if single else "the record lacks what each step asks for"
         rows.append({**result.as_json(), "summary": summary})
         details += [f"{case.id}: {line}" for line in result.evidence]
     _print(rows, details, as_json=options.json)

@@ -33,7 +33,7 @@ from paceline.quantities import NONE
 from paceline.show.figure import saved
 from paceline.study.claims import Campaign, ClaimError, Result
 from paceline.study.claims.jobs import Pool
-from paceline.study.evaluate import Matrix, Pairs, criteria
+from paceline.study.evaluate import FILE, Matrix, Pairs, criteria
 from paceline.study.evaluate.matrix import MEASURES
 
 #: How the short form shortens a pair.
@@ -115,6 +115,8 @@ def evaluate(
     try:
         suite = options.suite or shipped.nearest_folder("evaluation")
         found = criteria(suite, controller)
+        if not found:
+            raise ClaimError(f"{suite / FILE}: no criterion")
         campaign = Campaign(found, seeds=options.seeds, quick=options.quick, pool=pool)
     except ClaimError as error:
         hint = "name the folder of the criteria with --suite"

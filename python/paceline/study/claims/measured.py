@@ -60,6 +60,8 @@ class Measured:
         axes = []
         everything = [slice(None)] * len(self._axes)
         for axis, point in zip(self._axes, points or everything, strict=True):
+            if not axis:
+                raise QuantityError("the short form keeps no point of a sweep")
             if isinstance(point, slice):
                 first = 0 if point.start is None else _index(axis, point.start)
                 end = len(axis) if point.stop is None else _index(axis, point.stop) + 1

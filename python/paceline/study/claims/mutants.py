@@ -76,6 +76,11 @@ class Mutants:
                     changed = plan_of(mutant.of(short), self._pool, seeds, quick=quick)
                     self._plans.append((plan, mutant, changed))
 
+    @property
+    def count(self) -> int:
+        """The number of mutants."""
+        return len(self._plans)
+
     def __len__(self) -> int:
         """Return the number of runs."""
         return len(self._pool)

@@ -134,9 +134,8 @@ def statistic(name: str, values: Sequence[float]) -> float:
     and `median_high`.
     """
     (found,) = _paceline.aggregate([[float(v) for v in values if not math.isnan(v)]])
-    if found is None:
-        return math.nan
-    return {key: float(value) for key, value in found.items() if isinstance(value, float)}[name]
+    value = None if found is None else found[name]
+    return math.nan if value is None else float(value)
 
 
 def interval_end(name: str, values: Sequence[float]) -> float:
@@ -186,6 +185,8 @@ def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:
     """
     if len(quantity.axes) != 1:
         raise QuantityError("is not a sweep along one axis")
+    if len(quantity.rows) < 2:
+        raise QuantityError("has fewer than two points: nothing rises or falls")
     if not quantity.seeded:
         raise QuantityError("needs a value for each seed, to separate changes from noise")
     found = []

@@ -216,6 +216,10 @@ def _set(where: Where, key: str, table: object) -> Overrides:
 def _accept(where: Where, table: dict[str, Any]) -> tuple[Bound, ...]:
     if not isinstance(table["accept"], list):
         raise where.wrong(": 'accept' is a list of bounds", "accept")
+    if not table["accept"] and not table.get("finding", False):
+        raise where.wrong(
+            ": 'accept' has no bound, and what is not judged is not reproduced", "accept"
+        )
     return tuple(
         _bound(where.at("accept", number), table, entry)
         for number, entry in enumerate(table["accept"])

@@ -285,6 +285,8 @@ def _choice(change: Change, plan: Plan, names: Names, pool: Pool) -> Changed:
             low, high = change.measured.interval(names) or (None, None)
         except ExpressionError as error:
             return Changed(change.name, change.that, found=str(error))
+        if not math.isfinite(value):
+            return Changed(change.name, change.that, found="undefined")
         return Changed(change.name, change.that, value, low, high, True, "beside")
     return _changed(change, judged(plan, pool))
 
@@ -311,7 +313,8 @@ def _variant(plan: Plan, change: Change, names: Names, pool: Pool) -> Changed:
         left = change.halves.value(names_of(changed, pool)[0])
     except (ExpressionError, RunError) as error:
         return replace(found, held=False, found=str(error))
-    return replace(found, held=left <= gap / 2, found=f"the gap is {left:.4g} for {gap:.4g}")
+    held = gap > 0 and left <= gap / 2
+    return replace(found, held=held, found=f"the gap is {left:.4g} for {gap:.4g}")
 
 
 def _figure(name: str, expression: Expression, names: Names) -> Figure:

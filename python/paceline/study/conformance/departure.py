@@ -12,7 +12,7 @@ import polars as pl
 
 from paceline.quantities import quantity
 from paceline.runs import Run
-from paceline.study.conformance.draft import STATES, names_of, visits_of
+from paceline.study.conformance.draft import NO_STATES, has_states, names_of, visits_of
 
 _CRUISE, _PROBE_RTT = "ProbeBW_CRUISE", "ProbeRTT"
 #: The draft draws the wait for the next probe from 2 to 3 s (draft-ietf-ccwg-bbr-06 5.3.3.8), so a
@@ -52,9 +52,9 @@ class Round:
     delivery_bps: float
     #: The median RTT in it; none if there was no sample.
     rtt_ns: float | None
-    #: Packets sent and declared lost, as far as they are known.
-    sent: float = 0.0
-    lost: float = 0.0
+    #: Packets sent and declared lost; none if the record does not have them.
+    sent: float | None = None
+    lost: float | None = None
 
 
 def stays(run: Run) -> list[Stay]:
@@ -85,7 +85,9 @@ def rounds(run: Run, rtt_ns: int) -> tuple[int, list[Round]]:
     edges = np.arange(start, end + 1, rtt_ns)
     times = samples["t_ns"].to_numpy()
     grown = [
-        np.diff(np.interp(edges, times, samples[column].fill_null(0).to_numpy())).tolist()
+        [None] * (len(edges) - 1)
+        if samples[column].null_count() == samples.height
+        else np.diff(np.interp(edges, times, samples[column].fill_null(0).to_numpy())).tolist()
         for column in ("delivered_bytes", "sent_packets", "lost_packets")
     ]
     medians = dict(
@@ -103,18 +105,14 @@ def departure(reference: Run, other: Run) -> str:
     """Describe where the first flow of a run departs from that of a reference."""
     if said := states_departure(reference, other):
         return said
-    return f"the record has no BBR states; by its packets, {packets_departure(reference, other)}"
+    return f"{NO_STATES}; by its packets, {packets_departure(reference, other)}"
 
 
 def states_departure(reference: Run, other: Run) -> str | None:
-    """Describe where a run's states depart; none if its record has no states of BBR.
-
-    A qlog may have QUIC's states of congestion control instead, such as `slow_start`.
-    """
-    theirs = stays(other)
-    if not any(stay.state in STATES for stay in theirs):
+    """Describe where a run's states depart; none if its record has no states of BBR."""
+    if not has_states(other, names_of(other)):
         return None
-    return by_states(stays(reference), theirs, _rtt(reference))
+    return by_states(stays(reference), stays(other), _rtt(reference))
 
 
 def packets_departure(reference: Run, other: Run) -> str:
@@ -122,8 +120,12 @@ def packets_departure(reference: Run, other: Run) -> str:
     rtt = _rtt(reference)
     theirs = rounds(other, rtt)
     found = by_packets(stays(reference), rounds(reference, rtt), theirs, rtt)
-    same = "rate, queue and loss" if any(one.rtt_ns for one in theirs[1]) else "rate and loss"
-    return "; ".join(found) or f"{same} are those of the reference"
+    compared = ["rate"]
+    compared += ["queue"] if any(one.rtt_ns for one in theirs[1]) else []
+    compared += ["loss"] if _lost(theirs[1]) is not None else []
+    same = " and ".join(filter(None, [", ".join(compared[:-1]), compared[-1]]))
+    are = "are those" if len(compared) > 1 else "is that"
+    return "; ".join(found) or f"{same} {are} of the reference"
 
 
 def _rtt(reference: Run) -> int:
@@ -190,8 +192,10 @@ def by_packets(stays: Sequence[Stay], ours: _Rounds, theirs: _Rounds, rtt_ns: in
             f"sample, the reference after {_time(own)}"
         )
     there = _within(other, begin + max(late, 0), end)
-    if len(there) >= _LONG and (said := _steadily(steady, there, rtt_ns)):
-        when = f"{_time(start + begin)} to {_time(start + end)}"
+    when = f"{_time(start + begin)} to {_time(start + end)}"
+    if len(there) < _LONG:
+        found.append(f"there are too few rounds in the reference's {state}, {when}, to compare")
+    elif said := _steadily(steady, there, rtt_ns):
         found.append(f"in the reference's {state}, {when}, {' and '.join(said)}")
     return found
 
@@ -218,15 +222,18 @@ def _steadily(steady: Sequence[Round], there: Sequence[Round], rtt_ns: int) -> l
                 f"its RTT is {_time(their)} above the base RTT, the reference's {_time(own)}"
             )
     own, their = (_lost(rows) for rows in (steady, there))
-    if abs(their - own) > _LOSS:
+    if own is not None and their is not None and abs(their - own) > _LOSS:
         found.append(
             f"it loses {100 * their:.1f} % of its packets, the reference {100 * own:.1f} %"
         )
     return found
 
 
-def _lost(rows: Sequence[Round]) -> float:
-    return sum(one.lost for one in rows) / max(sum(one.sent for one in rows), 1.0)
+def _lost(rows: Sequence[Round]) -> float | None:
+    """Return the part of the packets that was lost; none if it is not known."""
+    sent = [one.sent for one in rows if one.sent is not None]
+    lost = [one.lost for one in rows if one.lost is not None]
+    return sum(lost) / sum(sent) if lost and sum(sent) > 0 else None
 
 
 def _fall(rows: Sequence[Round]) -> tuple[float, float, float]:

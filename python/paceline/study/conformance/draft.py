@@ -13,7 +13,7 @@ from paceline import _paceline, batch, guests, quantities, store
 from paceline.batch import Job, Outcome, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.errors import ScenarioError
-from paceline.query import QueryError
+from paceline.query import HOLDS, QueryError
 from paceline.reading import read_toml, toml
 from paceline.runs import Run, load
 from paceline.study.conformance.case import Case, CaseError
@@ -54,8 +54,14 @@ _STATES = frozenset({"phase", "visit", "visits", "nth"})
 #: The beginning of the evidence of a step that uses a missing column.
 _ABSENT = "; not recorded: "
 
-#: Of a step: whether it holds (none if it compares null), its number, the evidence, and why it does
-#: not apply.
+#: What is said of a step about a change of the path, which only our own records have.
+_NO_CHANGES = "a recording does not have the changes of its path"
+
+#: The end of the evidence of a step for which the record has nothing.
+_NOTHING = "nothing was measured"
+
+#: Of a step: whether it holds (none if it compares null, or comes from nothing), its number, the
+#: evidence, and why it does not apply.
 Judged = tuple[bool | None, int, str, str | None]
 
 
@@ -200,15 +206,20 @@ class Cases:
 def judge(case: Case, run: Run) -> Result:
     """Judge a record by the steps of a case: one of ours, or one of another program.
 
-    A step that asks for what the record does not have is not applicable. Nothing says that the path
-    was the case's.
+    A step that asks for what the record does not have is not applicable, nor is a case about BBR's
+    states where the record has none. Nothing says that the path was the case's.
     """
     controller = str(run.flows["cc"][0])
     names = names_of(run)
     evidence, failed, held = [], [], 0
     left = 0
+    if not has_states(run, names) and any(_STATES & step.query.names for step in case.steps):
+        return Result(case, controller, "not applicable", 0, 0, (NO_STATES,), ())
     for does, number, found_, absent in _judge(case, run, names):
-        says = next(step.says for step in case.steps if step.number == number)
+        step = next(step for step in case.steps if step.number == number)
+        says = step.says
+        if run.source is not None and "key" in step.query.names:
+            does, found_, absent = None, f"; {_NO_CHANGES}", None
         if does is None or found_.startswith(_ABSENT):
             left += 1
             evidence.append(f"step {number} not applicable: {says}{absent or found_}")
@@ -221,6 +232,18 @@ def judge(case: Case, run: Run) -> Result:
     judged = len(evidence) - left
     verdict = "fail" if failed else "pass" if judged else "not applicable"
     return Result(case, controller, verdict, judged, held, tuple(evidence), tuple(failed))
+
+
+#: What is said of a record in which a flow enters no state of BBR.
+NO_STATES = "the record has no BBR states"
+
+
+def has_states(run: Run, names: Names) -> bool:
+    """Return whether the first flow of a record enters a state of BBR.
+
+    A qlog may have QUIC's states of congestion control instead, such as `slow_start`.
+    """
+    return any(phase in STATES for phase in visits_of(run, names)["phase"])
 
 
 def names_of(run: Run) -> Names:
@@ -274,7 +297,7 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
     tables = tables_of(run, names)
     for step in case.steps:
         try:
-            rows = step.query.ask(tables)
+            rows, measured = step.query.judge(tables)
         except pl.exceptions.ColumnNotFoundError as error:
             column = _column(error)
             yield False, step.number, f"{_ABSENT}{column}", names.absent.get(column)
@@ -283,7 +306,7 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
             raise CaseError(f"{case.id}, step {step.number}: its query {error}") from error
         except pl.exceptions.PolarsError as error:
             raise CaseError(f"{case.id}, step {step.number}: {error}") from error
-        if "holds" not in rows.columns or rows.height > 1:
+        if HOLDS not in rows.columns or rows.height > 1:
             raise CaseError(
                 f"{case.id}, step {step.number}: a query must return one row with a column `holds`"
             )
@@ -291,7 +314,10 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
             yield False, step.number, "; it was never reached", None
             continue
         row = rows.row(0, named=True)
-        held = row.pop("holds")
+        held = row.pop(HOLDS)
+        if not measured:
+            yield None, step.number, f"{_words(row)}; {_NOTHING}", None
+            continue
         yield None if held is None else held == 1, step.number, _words(row), None
 
 
