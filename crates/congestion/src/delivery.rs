@@ -151,6 +151,7 @@ impl Delivery {
 
     /// `UpdateRateSample` (4.1.2.3): a packet is delivered for the first time.
     /// `id` grows with each transmission; it breaks ties between equal send times.
+    #[inline]
     pub fn on_delivered(&mut self, now: Instant, packet: &PacketState, id: u64, marked: bool) {
         let size = Bytes::new(u64::from(packet.size));
         self.delivered += size;
@@ -171,6 +172,7 @@ impl Delivery {
 
     /// The same for packets that were sent one after another, if none sent after the last of them
     /// was delivered before: `earlier` bytes, then `newest`.
+    #[inline]
     pub fn on_delivered_in_order(
         &mut self,
         now: Instant,
@@ -216,6 +218,7 @@ impl Delivery {
     }
 
     /// An RTT sample for the lifetime minimum (`C.min_rtt`).
+    #[inline]
     pub fn on_rtt(&mut self, rtt: Duration) {
         self.min_rtt = self.min_rtt.min(rtt);
     }
@@ -226,6 +229,7 @@ impl Delivery {
     }
 
     /// `GenerateRateSample` (4.1.2.3): ends the ACK in progress.
+    #[inline]
     pub fn sample(&mut self) -> RateSample {
         if self.delivered > self.app_limited {
             self.app_limited = Bytes::ZERO;

@@ -67,6 +67,7 @@ impl Controller for Reno {
         false
     }
 
+    #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         if self.window.begin_ack(ack) {
             // As after a loss, except for the floor: a window of two segments may halve.

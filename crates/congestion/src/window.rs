@@ -141,14 +141,17 @@ macro_rules! by_window {
             self.window.end_episode();
         }
 
+        #[inline]
         fn cwnd(&self) -> paceline_units::Bytes {
             self.window.allowed()
         }
 
+        #[inline]
         fn pacing_rate(&self) -> Option<paceline_units::Rate> {
             self.window.pacing_rate()
         }
 
+        #[inline]
         fn send_quantum(&self) -> paceline_units::Bytes {
             self.window.send_quantum()
         }
@@ -161,6 +164,7 @@ macro_rules! by_window {
             self.window.ecn()
         }
 
+        #[inline]
         fn phase(&self) -> &'static str {
             self.window.phase().word()
         }
@@ -192,6 +196,7 @@ impl EcnGate {
     }
 
     /// Whether the sender has to react to this ACK; must be called on every one.
+    #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
         let resolved = ack.resolved();
         let window_end = resolved + ack.in_flight;
@@ -263,6 +268,7 @@ impl Window {
     }
 
     /// The algorithm's window, which a slowdown leaves as it is.
+    #[inline]
     pub(crate) fn cwnd(&self) -> Bytes {
         self.cwnd
     }
@@ -382,6 +388,7 @@ impl Window {
 
     /// Records the state of recovery; called first on every ACK. True when the ACK carries an ECN
     /// signal to which the sender has to react.
+    #[inline]
     pub(crate) fn begin_ack(&mut self, ack: &Ack) -> bool {
         self.ca_state = ack.ca_state;
         if ack.una_advanced {
@@ -420,6 +427,7 @@ impl Window {
 
     /// Slow start, with HyStart++ if it is active. Returns the acknowledged data that is left for
     /// congestion avoidance.
+    #[inline]
     pub(crate) fn slow_start(&mut self, ack: &Ack) -> Bytes {
         if self.limit().is_some() {
             return Bytes::ZERO;
@@ -485,11 +493,13 @@ impl Window {
     }
 
     /// None without pacing, and before the first RTT is known.
+    #[inline]
     pub(crate) fn pacing_rate(&self) -> Option<Rate> {
         self.pacing_rate
     }
 
     /// Without pacing, a whole window; with it, the data of a millisecond.
+    #[inline]
     pub(crate) fn send_quantum(&self) -> Bytes {
         match self.pacing_rate {
             None => self.allowed().max(MAX_QUANTUM),
@@ -508,6 +518,7 @@ impl Window {
         }
     }
 
+    #[inline]
     pub(crate) fn phase(&self) -> Phase {
         match Phase::of(self.ca_state, self.cwnd < self.ssthresh) {
             Phase::SlowStart | Phase::CongestionAvoidance if self.limit().is_some() => {

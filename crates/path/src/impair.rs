@@ -26,6 +26,7 @@ impl Chance {
     }
 
     /// Whether it happens to the next packet. Draws only if the probability is not zero.
+    #[inline]
     pub(crate) fn strikes(&mut self) -> bool {
         !self.is_none()
             && self.rng.below(u64::from(Gain::SCALE)) < u64::from(self.probability.millionths())

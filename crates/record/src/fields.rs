@@ -168,6 +168,7 @@ impl FieldColumns {
 
     /// The next row: the values of a flow's fields in the order of their declaration. Values left
     /// out at the end are null, and so are values of another quantity than declared.
+    #[inline]
     pub(crate) fn push(&mut self, flow: u32, show: impl FnOnce(&mut Visitor<'_>)) {
         // Numbers are positions, unless an engine numbers differently.
         let at = self.flows.get(flow as usize).filter(|(f, _)| *f == flow);

@@ -93,6 +93,7 @@ impl Marks {
 
     /// The bytes that an acknowledgment reports as marked, of data up to `nxt`;
     /// it newly acknowledges about `newly_acked` packets of `mss` bytes.
+    #[inline]
     pub(crate) fn on_ack(
         &mut self,
         ack: &Acknowledgment,

@@ -27,6 +27,7 @@ impl Pacer {
     }
 
     /// `len` bytes are sent now.
+    #[inline]
     pub fn on_send(&mut self, now: Instant, len: u32, rate: Option<Rate>) {
         let Some(rate) = rate.filter(|rate| !rate.is_infinite()) else {
             self.release = now;

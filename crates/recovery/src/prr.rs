@@ -60,6 +60,7 @@ impl Prr {
 
     /// An acknowledgment delivered `delivered` bytes and left `in_flight`.
     /// `safe` is `SafeACK`: it advanced the cumulative point and revealed no loss.
+    #[inline]
     pub(crate) fn on_ack(&mut self, delivered: u64, in_flight: u64, safe: bool) {
         if delivered == 0 {
             return;

@@ -68,6 +68,7 @@ impl Rack {
 
     /// Steps 2 and 3. `fack` is [`Self::fack`] as it was before the acknowledgment; `echo` is its
     /// timestamp echo, if that identifies the transmission.
+    #[inline]
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
@@ -120,6 +121,7 @@ impl Rack {
     }
 
     /// Step 4: the reordering window.
+    #[inline]
     pub(crate) fn reo_wnd(
         &self,
         recovering: bool,

@@ -75,6 +75,7 @@ impl Ranges {
     }
 
     /// Removes everything below `bound`.
+    #[inline]
     pub(crate) fn remove_below(&mut self, bound: u64) {
         while let Some(range) = self.ranges.front_mut() {
             if range.end > bound {

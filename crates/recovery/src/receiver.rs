@@ -232,6 +232,7 @@ impl Receiver {
     }
 
     /// Any segment, anywhere in the sequence space.
+    #[inline]
     fn take_other(
         &mut self,
         now: Instant,
@@ -279,6 +280,7 @@ impl Receiver {
     }
 
     /// RFC 2018 section 4: the range that contains the latest segment is reported first.
+    #[inline]
     fn report_first(&mut self, merged: Block) {
         let inside = |block: &Block| merged.start <= block.start && block.end <= merged.end;
         // Slots hold distinct ranges; the first one absorbed by the new range, or else the last,
@@ -299,6 +301,7 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn acknowledge(&mut self, now: Instant, duplicate: Option<(u64, u64)>) -> Acknowledgment {
         let mut blocks = SackBlocks::default();
         if let Some((start, end)) = duplicate {
@@ -338,6 +341,7 @@ impl Receiver {
     }
 
     /// When a delayed acknowledgment is due.
+    #[inline]
     pub fn next_timer(&self) -> Option<Instant> {
         // While anything is out of order, in-order data is acknowledged at once.
         self.compression.until.or_else(|| self.delayed())

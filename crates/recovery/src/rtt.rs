@@ -35,6 +35,7 @@ impl RttEstimator {
     /// Samples from one acknowledgment, of transmissions that were not ambiguous (Karn's algorithm,
     /// section 3): `rtt` of the earliest, `latest` of the most recently sent. The timeout has to
     /// cover the former; the latter is nearer to the path's RTT.
+    #[inline]
     pub(crate) fn on_sample(&mut self, rtt: Duration, latest: Duration) {
         self.latest = Some(latest);
         self.min = Some(self.min.map_or(latest, |min| min.min(latest)));
@@ -62,6 +63,7 @@ impl RttEstimator {
     }
 
     /// The timeout, including back-off.
+    #[inline]
     pub(crate) fn rto(&self) -> Duration {
         // A shift of 32 reaches any reasonable ceiling.
         (self.base * (1_u64 << self.backoff.min(32))).min(self.ceiling)
@@ -79,6 +81,7 @@ impl RttEstimator {
         self.min
     }
 
+    #[inline]
     pub(crate) fn expiry(&self, now: Instant) -> Instant {
         now + self.rto()
     }

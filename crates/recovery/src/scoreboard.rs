@@ -166,6 +166,7 @@ impl Scoreboard {
     }
 
     /// A new segment was sent; returns its sequence number.
+    #[inline]
     pub(crate) fn send_new(&mut self, packet: PacketState) -> u64 {
         let seq = self.nxt;
         let number = self.number();
@@ -184,6 +185,7 @@ impl Scoreboard {
     }
 
     /// A segment was retransmitted; returns its sequence number.
+    #[inline]
     pub(crate) fn send_again(&mut self, index: u64, packet: PacketState) -> Option<u64> {
         let number = self.number();
         self.again.push_back((index, number));
@@ -209,6 +211,7 @@ impl Scoreboard {
 
     /// Removes and returns the first segment if `ack` covers it. If it had been SACKed, it no
     /// longer counts as such.
+    #[inline]
     pub(crate) fn pop_acked(&mut self, ack: u64) -> Option<(u64, Outstanding)> {
         if self
             .segments
@@ -238,6 +241,7 @@ impl Scoreboard {
 
     /// Removes the segments that `ack` covers, if it covers at least one, while all are
     /// [undisturbed ](Self::is_undisturbed).
+    #[inline]
     pub(crate) fn pop_run(&mut self, ack: u64) -> Option<Run> {
         let earliest = self.segments.front()?.packet.send_time;
         let prior_una = self.una;
@@ -309,6 +313,7 @@ impl Scoreboard {
     }
 
     /// Drops state below the cumulative point, after [`Self::pop_acked`] removed its segments.
+    #[inline]
     pub(crate) fn trim(&mut self) {
         self.sacked.remove_below(self.first);
         self.drop_stale_waiting();
@@ -316,6 +321,7 @@ impl Scoreboard {
 
     /// Adds to `fresh` the index ranges of whole segments that `block` newly covers. A block that
     /// extends beyond the data sent is ignored.
+    #[inline]
     pub(crate) fn sack(&mut self, block: Block, fresh: &mut Vec<Block>) {
         if block.start >= block.end || block.end > self.nxt || block.end <= self.una {
             return;
@@ -335,6 +341,7 @@ impl Scoreboard {
     }
 
     /// The index of the first segment that begins at `seq` or later.
+    #[inline]
     fn index_from(&self, seq: u64) -> u64 {
         // Segments all have one size unless the application ran out of data: guess, then search.
         let size = self
@@ -350,6 +357,7 @@ impl Scoreboard {
     }
 
     /// A segment was SACKed; returns it as it was before.
+    #[inline]
     pub(crate) fn mark_sacked(&mut self, index: u64) -> Option<Outstanding> {
         let segment = self.get_mut(index)?;
         let before = *segment;
@@ -363,6 +371,7 @@ impl Scoreboard {
     }
 
     /// The oldest transmission still in flight.
+    #[inline]
     pub(crate) fn oldest(&mut self) -> Option<(u64, &Outstanding)> {
         let index = match (self.oldest_original(), self.oldest_again()) {
             (Some(original), Some(again)) if again.1 < original.1 => again.0,
@@ -373,6 +382,7 @@ impl Scoreboard {
     }
 
     /// Index and number of the oldest first transmission still in flight.
+    #[inline]
     fn oldest_original(&mut self) -> Option<(u64, u64)> {
         self.original = self.original.max(self.first);
         while let Some(segment) = self.get(self.original) {
@@ -385,6 +395,7 @@ impl Scoreboard {
     }
 
     /// The same for retransmissions.
+    #[inline]
     fn oldest_again(&mut self) -> Option<(u64, u64)> {
         while let Some(&(index, number)) = self.again.front() {
             let segment = self.get(index);
@@ -397,6 +408,7 @@ impl Scoreboard {
     }
 
     /// Declares the latest transmission of a segment lost, if it is in flight.
+    #[inline]
     pub(crate) fn mark_lost(&mut self, index: u64) -> Option<LostTransmission> {
         let starts_range = !index
             .checked_sub(1)
@@ -489,6 +501,7 @@ impl Scoreboard {
                 .is_some_and(|segment| segment.retransmitted)
     }
 
+    #[inline]
     fn drop_stale_waiting(&mut self) {
         while let Some(&Reverse(index)) = self.waiting.peek() {
             if self.get(index).is_some_and(Outstanding::waits) {

@@ -37,6 +37,7 @@ impl Default for Tlp {
 impl Tlp {
     /// 7.2: arms the timer, no later than the retransmission timer at `rto`. `single` holds the
     /// receiver's maximum delay if one segment is in flight.
+    #[inline]
     pub(crate) fn arm(
         &mut self,
         now: Instant,
@@ -95,6 +96,7 @@ impl Tlp {
 
     /// 7.4.2: the segment that the probe has repaired, if the acknowledgment shows that it was
     /// lost. `plain` says that it repeats the previous one without selective ranges.
+    #[inline]
     pub(crate) fn repaired(
         &mut self,
         ack: u64,

@@ -60,6 +60,7 @@ impl SackBlocks {
     }
 
     /// Keeps the first `len` ranges.
+    #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(u8::try_from(len).unwrap_or(u8::MAX));
     }
@@ -75,6 +76,7 @@ impl SackBlocks {
     }
 
     /// The range reported as received more than once, if any.
+    #[inline]
     pub fn duplicate(&self) -> Option<Block> {
         self.as_slice().first().copied().filter(|_| self.dsack)
     }

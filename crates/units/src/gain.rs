@@ -37,6 +37,7 @@ impl Gain {
     }
 
     /// `value * self`, rounded down.
+    #[inline]
     pub fn scale(self, value: u64) -> u64 {
         // The constant divisor matters: it compiles to a multiplication.
         match value.checked_mul(u64::from(self.0)) {

@@ -32,11 +32,13 @@ impl Rate {
     }
 
     /// `volume / time`, rounded down; infinite when no time has passed.
+    #[inline]
     pub fn from_delivery(volume: Bytes, time: Duration) -> Self {
         Self(mul_div(volume.get(), Self::BITS_NANOS, time.as_nanos()))
     }
 
     /// The volume that passes in `time`, rounded down.
+    #[inline]
     pub fn volume_in(self, time: Duration) -> Bytes {
         // The constant divisor matters: it compiles to a multiplication.
         Bytes::new(match self.0.checked_mul(time.as_nanos()) {
@@ -47,6 +49,7 @@ impl Rate {
 
     /// The time that `volume` takes, rounded up so that a link never exceeds its rate;
     /// [`Duration::MAX`] when the rate is zero.
+    #[inline]
     pub fn time_for(self, volume: Bytes) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;
@@ -61,6 +64,7 @@ impl Rate {
 /// An infinite rate stays infinite under any gain.
 impl Mul<Gain> for Rate {
     type Output = Self;
+    #[inline]
     fn mul(self, gain: Gain) -> Self {
         if self.is_infinite() {
             return self;

@@ -133,6 +133,7 @@ impl Mul<Gain> for Duration {
 impl core::ops::Div<u64> for Duration {
     type Output = Self;
     /// Dividing by zero gives [`Self::MAX`].
+    #[inline]
     fn div(self, divisor: u64) -> Self {
         self.0.checked_div(divisor).map_or(Self::MAX, Self)
     }

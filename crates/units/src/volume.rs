@@ -65,6 +65,7 @@ impl SubAssign for Bytes {
 
 impl Mul<u64> for Bytes {
     type Output = Self;
+    #[inline]
     fn mul(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
@@ -73,6 +74,7 @@ impl Mul<u64> for Bytes {
 /// An infinite volume stays infinite under any gain.
 impl Mul<Gain> for Bytes {
     type Output = Self;
+    #[inline]
     fn mul(self, gain: Gain) -> Self {
         if self.is_infinite() {
             return self;

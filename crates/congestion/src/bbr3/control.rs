@@ -25,6 +25,7 @@ impl Bbr3 {
     }
 
     /// `SetSendQuantum` (5.6.3).
+    #[inline]
     pub(super) fn quantum(&self) -> Bytes {
         self.pacing_rate
             .volume_in(Duration::from_millis(1))

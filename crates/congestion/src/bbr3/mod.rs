@@ -336,14 +336,17 @@ impl Controller for Bbr3 {
         self.mss = mss.max(1);
     }
 
+    #[inline]
     fn cwnd(&self) -> Bytes {
         self.cwnd
     }
 
+    #[inline]
     fn pacing_rate(&self) -> Option<Rate> {
         Some(self.pacing_rate)
     }
 
+    #[inline]
     fn send_quantum(&self) -> Bytes {
         self.quantum()
     }
@@ -356,6 +359,7 @@ impl Controller for Bbr3 {
         self.marks_app_limited
     }
 
+    #[inline]
     fn phase(&self) -> &'static str {
         self.state.word()
     }

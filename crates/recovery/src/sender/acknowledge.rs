@@ -63,6 +63,7 @@ impl Progress {
     /// section 3) only data sent once counts, unless the echo identifies the transmission. Data
     /// acknowledged in order together with retransmitted data had waited for it at the receiver, so
     /// it does not measure the path (as in Linux).
+    #[inline]
     fn measured(&self) -> Option<SendTimes> {
         let acked = if self.again_acked {
             self.again.map(|sent| SendTimes {

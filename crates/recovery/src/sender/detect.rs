@@ -180,6 +180,7 @@ impl<C: Controller> Sender<C> {
         )
     }
 
+    #[inline]
     fn count_lost(&mut self, now: Instant, lost: &LostTransmission) -> u64 {
         self.delivery.on_lost(&lost.packet);
         self.stats.lost_packets += 1;

@@ -184,6 +184,7 @@ impl<C: Controller> Sender<C> {
     }
 }
 
+#[inline]
 fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
