@@ -45,6 +45,7 @@ class MetricDefinition(TypedDict):
     better: str
     formula: str
     window: str
+    censored: str | None
 
 class Outcome(TypedDict):
     metric: str
@@ -74,15 +75,6 @@ class Case(TypedDict):
 
 class LiveCase(Case):
     trace: str | None
-
-class Aggregate(TypedDict):
-    mean: float
-    median: float
-    low: float | None
-    high: float | None
-    median_low: float | None
-    median_high: float | None
-    count: int
 
 class Table:
     columns: list[str]
@@ -349,5 +341,3 @@ def simulate(
 def parquet_size(
     file: str | PathLike[str], beneath: str | PathLike[str] | None = None
 ) -> tuple[int, int]: ...
-def aggregate(rows: Sequence[Sequence[float]]) -> list[Aggregate | None]: ...
-def repeats_json(runs: Sequence[Run]) -> str: ...

@@ -18,15 +18,25 @@ Metrics = dict[str, float | None]
 class Statistics(TypedDict):
     """Statistics of a metric over repeats."""
 
-    mean: float
-    median: float
-    low: Annotated[float | None, "The 95 % interval of the mean; null with fewer than five runs."]
-    high: float | None
-    median_low: NotRequired[
-        Annotated[float | None, "Likewise of the median, at a point of a sweep."]
+    mean: Annotated[float, "Of the runs in which it is defined."]
+    median: Annotated[
+        float | None,
+        "Of these and of those in which a time is longer than the run; null if it is one of these.",
     ]
-    median_high: NotRequired[float | None]
+    low: Annotated[
+        float | None,
+        "The 95 % interval of the mean, by Student's t; null with fewer than five runs, or if a "
+        "time is longer than a run.",
+    ]
+    high: float | None
+    median_low: Annotated[float | None, "Likewise of the median, between order statistics."]
+    median_high: float | None
     count: Annotated[int, "The number of runs in which it is defined."]
+    runs: Annotated[int, "The number of runs."]
+    censored: Annotated[int, "The number of runs that ended before the time that this is."]
+    coverage_ratio: Annotated[
+        float | None, "The share of such intervals that hold the mean: less for skewed values."
+    ]
 
 
 class Engine(TypedDict):
@@ -64,10 +74,16 @@ class Run(TypedDict):
     backend: Backend
     out: Annotated[str, "The folder."]
     metrics: Annotated[Metrics | dict[str, Statistics | None], "With repeats, statistics."]
+    censored: NotRequired[
+        Annotated[
+            dict[str, int], "Times that the run ended before, by metric: they are longer than this."
+        ]
+    ]
     flows: Annotated[
         list[dict[str, Any]],
-        "Per flow: `flow` (its number), `cc`, `label`, its metrics, and `state_ns`: the time "
-        "its controller spent in each state. With repeats, statistics and no `state_ns`.",
+        "Per flow: `flow` (its number), `cc`, `label`, its metrics, `censored`, and `state_ns`: "
+        "the time its controller spent in each state. With repeats, statistics and neither of the "
+        "last two.",
     ]
     engine: Engine
     expect: list[Expectation]
@@ -185,15 +201,32 @@ class Finding(TypedDict):
     metric: str
     old: float | None
     new: float | None
-    counts: Annotated[list[int], "The number of runs on each side."]
+    counts: Annotated[list[int], "The number of runs on each side in which it is defined."]
+    runs: Annotated[list[int], "The number of runs on each side."]
+    censored: Annotated[list[int], "The number of runs that ended before the time that it is."]
     paired: bool
-    difference: float | None
-    low: Annotated[float | None, "The 95 % interval of the difference."]
+    difference: Annotated[float | None, "Null for times of which some are longer than a run."]
+    low: Annotated[
+        float | None,
+        "The 95 % interval of the difference, corrected as `p_adjusted` is; null where pairs are "
+        "compared by their ratios.",
+    ]
     high: float | None
-    change_ratio: float | None
+    change_ratio: Annotated[
+        float | None, "Of pairs that are compared by their ratios, the geometric mean less 1."
+    ]
+    change_low_ratio: Annotated[float | None, "The interval of `change_ratio`, likewise."]
+    change_high_ratio: float | None
+    higher: Annotated[int | None, "The number of pairs whose new value is higher."]
+    lower: int | None
     effect: Annotated[float | None, "The difference in standard deviations."]
+    test: Annotated[
+        Literal["t", "permutation", "sign flips", "log rank"] | None, "Null if nothing was tested."
+    ]
     p: float | None
-    p_adjusted: float | None
+    p_adjusted: Annotated[
+        float | None, "Corrected for multiple tests; null if so few runs cannot reach the level."
+    ]
     verdict: Verdict
 
 

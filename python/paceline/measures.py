@@ -9,10 +9,6 @@ from typing import Any
 
 from paceline import _paceline
 
-#: The minimum number of values for an interval: with fewer, it is little more than their minimum
-#: and maximum.
-FEWEST = 5
-
 _OF_FLOW = re.compile(r"flows(?:\[([0-9]{1,9})\]|\.([0-9]{1,9}))\.(\w+)")
 
 
@@ -50,13 +46,35 @@ def value(summary: Mapping[str, Any], name: str) -> float | None:
     return None if found is None else float(found)
 
 
-def aggregate(rows: Sequence[Sequence[float]]) -> list[_paceline.Aggregate | None]:
-    """Return the statistics of each row's values; no intervals with fewer than five values."""
-    found = _paceline.aggregate(rows)
-    for one in found:
-        if one is not None and one["count"] < FEWEST:
-            one |= {"low": None, "high": None, "median_low": None, "median_high": None}
-    return found
+def limit(summary: Mapping[str, Any], name: str) -> float | None:
+    """Return what a time is longer than, if its run ended before it."""
+    flow = of_flow(name)
+    if flow is None:
+        holder = summary
+    else:
+        name, flows = flow[1], summary["flows"]
+        holder = flows[flow[0]] if flow[0] < len(flows) else {}
+    found = (holder.get("censored") or {}).get(name)
+    return None if found is None else float(found)
+
+
+def is_time(name: str) -> bool:
+    """Return whether a metric is a time that a run may end before."""
+    flow = of_flow(name)
+    return flow[1] in times("flow") if flow else name in times("run")
+
+
+@cache
+def times(scope: str) -> tuple[str, ...]:
+    """Return the metrics of a run or of a flow that are times which a run may end before."""
+    found = (d for d in _paceline.metrics() if d["scope"] == scope)
+    return tuple(d["name"] for d in found if d["censored"] is not None)
+
+
+@cache
+def flow_names() -> frozenset[str]:
+    """Return the names of the metrics of flows."""
+    return frozenset(d["name"] for d in _paceline.metrics() if d["scope"] == "flow")
 
 
 def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:

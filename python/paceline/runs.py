@@ -162,6 +162,12 @@ class Run:
         return metrics
 
     @property
+    def censored(self) -> dict[str, float]:
+        """The times that the run ended before: what they are longer than, by metric."""
+        censored: dict[str, float] = self.summary.get("censored", {})
+        return censored
+
+    @property
     def flow_metrics(self) -> list[dict[str, Any]]:
         """The metrics of each flow."""
         flows: list[dict[str, Any]] = self.summary["flows"]

@@ -80,10 +80,12 @@ fn definition<'py, F>(
     dict.set_item("better", better)?;
     dict.set_item("formula", definition.formula)?;
     dict.set_item("window", definition.window)?;
+    let censored = definition.censored.as_ref().map(|time| time.at);
+    dict.set_item("censored", censored)?;
     Ok(dict)
 }
 
-/// Every metric: `name`, `scope` (`run` or `flow`), `better`, `formula`, `window`.
+/// Every metric: `name`, `scope` (`run` or `flow`), `better`, `formula`, `window`, `censored`.
 #[pyfunction]
 pub fn metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let runs = METRICS.iter().map(|metric| definition(py, "run", metric));

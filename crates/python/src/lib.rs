@@ -42,7 +42,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::quantity::{nearest, number, parse_quantity, plain, quantity, scale};
     #[pymodule_export]
-    use crate::run::{Run, aggregate, parquet_size, repeats_json};
+    use crate::run::{Run, parquet_size};
     #[pymodule_export]
     use crate::scenario::{CheckedScenario, axes, check, schema};
     #[pymodule_export]

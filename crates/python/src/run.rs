@@ -52,6 +52,15 @@ impl Run {
                 _ => dict.set_item(metric.name, py.None()),
             })
         };
+        let limits = |dict: &Bound<'py, PyDict>, metrics: &[record::Metric]| {
+            let limits = PyDict::new(py);
+            for metric in metrics {
+                if let Some(limit) = metric.censored {
+                    limits.set_item(metric.name, limit as u64)?;
+                }
+            }
+            dict.set_item("censored", limits)
+        };
         let metrics = PyDict::new(py);
         add(&metrics, self.inner.metrics())?;
         let flows = PyList::empty(py);
@@ -61,10 +70,12 @@ impl Run {
             dict.set_item("cc", &info.cc)?;
             dict.set_item("label", &info.label)?;
             add(&dict, &flow.metrics)?;
+            limits(&dict, &flow.metrics)?;
             flows.append(dict)?;
         }
         let said = PyDict::new(py);
         said.set_item("metrics", metrics)?;
+        limits(&said, self.inner.metrics())?;
         said.set_item("flows", flows)?;
         Ok(said)
     }
@@ -156,54 +167,4 @@ pub fn parquet_size(
         None => record::table_size(&file),
     })
     .map_err(|error| error::record(py, &error))
-}
-
-/// The summary of runs of one scenario, as JSON.
-#[pyfunction]
-pub fn repeats_json(runs: Vec<PyRef<'_, Run>>) -> String {
-    let runs: Vec<_> = runs.iter().map(|run| run.inner.clone()).collect();
-    record::repeats_json(&runs).to_string()
-}
-
-/// The statistics of repeats, for each row of values: `mean`, `median`, `low`, `high`,
-/// `median_low`, `median_high`, `count`; `None` without values, or if one is not finite.
-#[pyfunction]
-pub fn aggregate(py: Python<'_>, rows: Vec<Vec<f64>>) -> PyResult<Vec<Option<Bound<'_, PyDict>>>> {
-    let together: Vec<_> = py.detach(|| {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = rows.len().div_ceil(threads).max(1);
-        std::thread::scope(|scope| {
-            let work = |rows: &[Vec<f64>]| -> Vec<_> {
-                rows.iter()
-                    .map(|values| record::aggregate(values))
-                    .collect()
-            };
-            let shares: Vec<_> = rows
-                .chunks(share)
-                .map(|rows| (rows, scope.spawn(move || work(rows))))
-                .collect();
-            shares
-                .into_iter()
-                // If a thread could not do its share, this one does it.
-                .flat_map(|(rows, thread)| thread.join().unwrap_or_else(|_| work(rows)))
-                .collect()
-        })
-    });
-    together
-        .into_iter()
-        .map(|together| {
-            let Some(together) = together else {
-                return Ok(None);
-            };
-            let dict = PyDict::new(py);
-            dict.set_item("mean", together.mean)?;
-            dict.set_item("median", together.median)?;
-            dict.set_item("low", together.low)?;
-            dict.set_item("high", together.high)?;
-            dict.set_item("median_low", together.median_low)?;
-            dict.set_item("median_high", together.median_high)?;
-            dict.set_item("count", together.count)?;
-            Ok(Some(dict))
-        })
-        .collect()
 }

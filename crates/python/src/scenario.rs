@@ -162,6 +162,7 @@ impl CheckedScenario {
                     name: definition.name,
                     unit: definition.unit,
                     value: *value,
+                    censored: None,
                 })
             })
             .collect();

@@ -110,6 +110,15 @@ pub(crate) fn convergence(rows: &Series<'_>) -> Option<f64> {
     Some(converged(rows)?.from.abs_diff(from) as f64)
 }
 
+/// Where convergence is censored: at the start of the last five bins in which two flows are active.
+pub(crate) fn convergence_limit(rows: &Series<'_>) -> Option<f64> {
+    let span = after_last_start(rows)?;
+    let two = |bin: &Span| shares(rows, *bin).len() > 1;
+    let last = bins(rows, span).filter(two).last()?;
+    let start = last.to.saturating_sub(HOLD as i64 * BIN);
+    Some(start.saturating_sub(span.from).max(0) as f64)
+}
+
 /// Coefficient of variation of a flow's goodput over the bins of its active time: the standard
 /// deviation (of the whole population) over the mean.
 pub(crate) fn variation(rows: &Series<'_>, flow: &FlowSeries) -> Option<f64> {

@@ -5,7 +5,6 @@
 //! [`metrics`]), and its folder on disk. Nothing here knows an engine or a controller, only rows.
 //! All of it is deterministic: the same rows give the same bytes.
 
-mod aggregate;
 mod column;
 mod counter;
 mod digest;
@@ -32,7 +31,6 @@ mod table;
 mod testing;
 mod view;
 
-pub use aggregate::{Aggregate, aggregate, repeats_json};
 pub use arrow_array;
 pub use arrow_schema;
 pub use column::{Column, Kind, Text};

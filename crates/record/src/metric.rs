@@ -1,7 +1,7 @@
 //! The definition of a metric, of a run or of a flow.
 
 use paceline_units::Quantity;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,20 @@ pub struct Definition<F: 'static> {
     pub formula: &'static str,
     /// The window: over which rows.
     pub window: &'static str,
+    /// If it is a time that a run may end before: where it is then censored.
+    pub censored: Option<Censored<F>>,
     /// The function that computes it.
+    pub compute: F,
+}
+
+/// Where a time that a run does not show is censored: it is longer than that.
+#[derive(Clone, Copy, Debug)]
+pub struct Censored<F: 'static> {
+    /// The place, in words.
+    pub at: &'static str,
+    /// Whether it is a mean over flows, which may be defined although one of them has no time.
+    pub of_flows: bool,
+    /// The function that computes it; `None` where the time does not apply or nothing is censored.
     pub compute: F,
 }
 
@@ -88,12 +101,21 @@ pub struct Metric {
     pub unit: Unit,
     /// Value in that unit, never infinite nor NaN.
     pub value: Option<f64>,
+    /// What it is longer than, if it is a time that the run does not show.
+    pub censored: Option<f64>,
 }
 
 impl Metric {
     /// The value for JSON: a whole number in every unit but ratios, `null` where undefined.
     pub fn json(&self) -> Value {
         self.unit.json(self.value)
+    }
+
+    /// What the censored times among some metrics are longer than, by name, for JSON.
+    pub fn censored_json(metrics: &[Self]) -> Option<Value> {
+        let limit = |m: &Self| Some((m.name.to_owned(), m.unit.json(Some(m.censored?))));
+        let limits: Map<String, Value> = metrics.iter().filter_map(limit).collect();
+        (!limits.is_empty()).then_some(Value::Object(limits))
     }
 }
 

@@ -6,11 +6,11 @@
 use crate::counter::Span;
 use crate::error::RecordError;
 use crate::fairness::{
-    converged, convergence, jain_in_bins, jain_over, last_half, mean, variation,
+    converged, convergence, convergence_limit, jain_in_bins, jain_over, last_half, mean, variation,
 };
-pub use crate::metric::{Better, Definition, Unit};
+pub use crate::metric::{Better, Censored, Definition, Unit};
 use crate::metric::{FlowMetrics, Metric};
-use crate::rounds::{heavy_loss_rounds, rate_recovery};
+use crate::rounds::{heavy_loss_rounds, rate_recovery, rate_recovery_limit};
 use crate::series::{FlowSeries, Series};
 
 /// A metric of a run.
@@ -28,6 +28,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Higher,
         formula: "goodput of the flows that cross the bottleneck / (bytes that the bottleneck could have carried x payload / wire size of a full packet)",
         window: WINDOW,
+        censored: None,
         compute: |rows| rows.utilisation(),
     },
     Definition {
@@ -37,6 +38,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Higher,
         formula: "payload that all receivers handed over in order / length of the window",
         window: WINDOW,
+        censored: None,
         compute: |rows| rate(rows.window_goodput()?, rows.window?),
     },
     Definition {
@@ -46,6 +48,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Higher,
         formula: "Jain's index (sum x)^2 / (n sum x^2) of the flows' mean goodput, each over its own active time",
         window: "the window; flows that are active in it",
+        censored: None,
         compute: |rows| jain_over(rows, rows.window?),
     },
     Definition {
@@ -55,6 +58,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Higher,
         formula: "mean over 1 s bins of Jain's index of the goodput of the flows that are active for the whole bin",
         window: "whole bins from the window's start; without those in which fewer than two flows are active or nothing is delivered",
+        censored: None,
         compute: |rows| jain_in_bins(rows, rows.window?),
     },
     Definition {
@@ -64,6 +68,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Higher,
         formula: "as `jain_ratio`",
         window: "the last half of the window; flows that are active in it",
+        censored: None,
         compute: |rows| jain_over(rows, last_half(rows.window?)?),
     },
     Definition {
@@ -73,6 +78,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Higher,
         formula: "as `jain_bins_ratio`",
         window: "whole bins from convergence (`convergence_ns`) to the window's end; absent if the flows never converge",
+        censored: None,
         compute: |rows| jain_in_bins(rows, converged(rows)?),
     },
     Definition {
@@ -82,6 +88,11 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "time from the last flow's start to the first of five consecutive 1 s bins in which the goodput of every flow active for the full bin is within 20 % of their mean",
         window: "whole bins from the last flow's start; at least two flows in each of the five; absent if there are no such bins",
+        censored: Some(Censored {
+            at: "the start of the last five whole bins in which two flows are active",
+            of_flows: false,
+            compute: convergence_limit,
+        }),
         compute: convergence,
     },
     Definition {
@@ -91,6 +102,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "mean over flows of `goodput_variation_ratio` of the flow",
         window: "flows for which it is defined",
+        censored: None,
         compute: |rows| {
             let of_flow = |flow| variation(rows, flow);
             mean(&rows.flows.iter().filter_map(of_flow).collect::<Vec<_>>())
@@ -103,6 +115,11 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "mean over flows of `full_rate_ns` of the flow",
         window: "flows for which it is defined",
+        censored: Some(Censored {
+            at: "the mean over flows, if one of them has no time, with where that is censored",
+            of_flows: true,
+            compute: full_rate_limit,
+        }),
         compute: |rows| {
             let of_flow = |flow| Some(rows.time_to_rate(flow, FULL_RATE)? as f64);
             mean(&rows.flows.iter().filter_map(of_flow).collect::<Vec<_>>())
@@ -115,6 +132,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
         window: RTT_WINDOW,
+        censored: None,
         compute: |rows| percentile(rows.all_rtts(), 50),
     },
     Definition {
@@ -124,6 +142,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "95th percentile, likewise",
         window: RTT_WINDOW,
+        censored: None,
         compute: |rows| percentile(rows.all_rtts(), 95),
     },
     Definition {
@@ -133,6 +152,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "99th percentile, likewise",
         window: RTT_WINDOW,
+        censored: None,
         compute: |rows| percentile(rows.all_rtts(), 99),
     },
     Definition {
@@ -142,6 +162,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "mean of the latest RTT at each sample",
         window: RTT_WINDOW,
+        censored: None,
         compute: |rows| whole_mean(rows.all_rtts()),
     },
     Definition {
@@ -151,6 +172,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the time that a packet would wait in the bottleneck's queue",
         window: QUEUE_WINDOW,
+        censored: None,
         compute: |rows| percentile(rows.delays(), 50),
     },
     Definition {
@@ -160,6 +182,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "95th percentile, likewise",
         window: QUEUE_WINDOW,
+        censored: None,
         compute: |rows| percentile(rows.delays(), 95),
     },
     Definition {
@@ -169,6 +192,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "99th percentile, likewise",
         window: QUEUE_WINDOW,
+        censored: None,
         compute: |rows| percentile(rows.delays(), 99),
     },
     Definition {
@@ -178,6 +202,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "mean of the time that a packet would wait in the bottleneck's queue",
         window: QUEUE_WINDOW,
+        censored: None,
         compute: |rows| whole_mean(rows.delays()),
     },
     Definition {
@@ -187,6 +212,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "greatest backlog of the bottleneck, between rows included",
         window: "rows of `queue` in the window",
+        censored: None,
         compute: |rows| rows.greatest_backlog().map(|bytes| bytes as f64),
     },
     Definition {
@@ -196,6 +222,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "packets dropped / packets offered; of several links in a row, 1 - product of (1 - dropped / offered)",
         window: "the whole run; links that carry data",
+        censored: None,
         compute: |rows| rows.loss(),
     },
     Definition {
@@ -205,6 +232,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "packets retransmitted / data packets sent, retransmissions included",
         window: "the whole run; all flows",
+        censored: None,
         compute: |rows| {
             let sum = |of: fn(&FlowSeries) -> Option<u64>| {
                 let counts = rows.flows.iter().map(|flow| of(flow).map(u128::from));
@@ -220,6 +248,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "retransmission timeouts",
         window: "the whole run; all flows",
+        censored: None,
         compute: |rows| {
             let mut counts = rows.flows.iter().map(|flow| flow.rto_count);
             Some(counts.try_fold(0, |sum: u64, count| Some(sum.saturating_add(count?)))? as f64)
@@ -232,6 +261,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "rounds in which more than 10 % of the packets offered to the bottleneck are dropped, until two in a row in which no more are; a round ends at the first row of `queue` that is the shortest of the flows' RTTs, the latest at that row, after its start; one without a packet offered is left out",
         window: "from the first such round after the last change of the path's rate; absent without a change",
+        censored: None,
         compute: heavy_loss_rounds,
     },
     Definition {
@@ -241,6 +271,11 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Lower,
         formula: "time from the last change of the path's rate to the first row of `queue` that begins five consecutive 1 s bins, each with a goodput of at least 90 % of the bottleneck's capacity x payload / wire size of a full packet",
         window: "rows from the change on with five bins left in the window; absent without a change or such a row",
+        censored: Some(Censored {
+            at: "five bins before the end of the window",
+            of_flows: false,
+            compute: rate_recovery_limit,
+        }),
         compute: rate_recovery,
     },
 ];
@@ -254,6 +289,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Higher,
         formula: "payload that the receiver handed over in order / length of the flow's active time",
         window: ACTIVE,
+        censored: None,
         compute: |rows, flow| {
             let active = flow.active?;
             rate(rows.goodput(flow, active), active)
@@ -266,6 +302,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Higher,
         formula: "payload that the receiver handed over in order / the same of all flows",
         window: WINDOW,
+        censored: None,
         compute: |rows, flow| {
             let window = rows.window?;
             ratio(
@@ -281,6 +318,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "coefficient of variation of the goodput in 1 s bins: standard deviation / mean",
         window: "whole bins from the flow's start in its active time, at least two",
+        censored: None,
         compute: variation,
     },
     Definition {
@@ -290,6 +328,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
         window: ACTIVE,
+        censored: None,
         compute: |rows, flow| percentile(rows.rtts(flow), 50),
     },
     Definition {
@@ -299,6 +338,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "95th percentile, likewise",
         window: ACTIVE,
+        censored: None,
         compute: |rows, flow| percentile(rows.rtts(flow), 95),
     },
     Definition {
@@ -308,6 +348,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "mean of the latest RTT at each sample",
         window: ACTIVE,
+        censored: None,
         compute: |rows, flow| whole_mean(rows.rtts(flow)),
     },
     Definition {
@@ -317,6 +358,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "packets retransmitted / data packets sent, retransmissions included",
         window: "the whole run",
+        censored: None,
         compute: |_, flow| ratio(flow.retransmitted? as f64, flow.sent? as f64),
     },
     Definition {
@@ -326,6 +368,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "retransmission timeouts",
         window: "the whole run",
+        censored: None,
         compute: |_, flow| Some(flow.rto_count? as f64),
     },
     Definition {
@@ -335,6 +378,11 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "time from the flow's start until all of its data is delivered",
         window: "the whole run; absent if it does not finish",
+        censored: Some(Censored {
+            at: "the end of the flow's active time",
+            of_flows: false,
+            compute: |_, flow| Some(flow.active?.to.abs_diff(flow.start) as f64),
+        }),
         compute: |_, flow| Some(Span::new(flow.start, flow.finish?)?.length() as f64),
     },
     Definition {
@@ -344,9 +392,33 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "time from the first row with data acknowledged to the first whose rate sample (`delivery_bps`) is at least 99 % of the payload rate of the flow's slowest link: its capacity at the start x payload / wire size of a full packet",
         window: "rows of `samples` of the flow, so exact to the sample interval; absent if no sample reaches that rate",
+        censored: Some(Censored {
+            at: "the end of the flow's active time",
+            of_flows: false,
+            compute: flow_full_rate_limit,
+        }),
         compute: |rows, flow| Some(rows.time_to_rate(flow, FULL_RATE)? as f64),
     },
 ];
+
+/// Where the time to full rate of a run is censored, if one of its flows has none.
+fn full_rate_limit(rows: &Series<'_>) -> Option<f64> {
+    let of_flow = |flow| rows.time_to_rate(flow, FULL_RATE).map(|time| time as f64);
+    let times = || rows.flows.iter().map(|flow| (of_flow(flow), flow));
+    if times().all(|(time, _)| time.is_some()) {
+        return None;
+    }
+    let limits =
+        times().filter_map(|(time, flow)| time.or_else(|| flow_full_rate_limit(rows, flow)));
+    mean(&limits.collect::<Vec<_>>())
+}
+
+/// Where the time to full rate of a flow is censored.
+fn flow_full_rate_limit(rows: &Series<'_>, flow: &FlowSeries) -> Option<f64> {
+    let from = rows.first_acknowledged(flow).unwrap_or(flow.start);
+    flow.capacity?;
+    Some(flow.active?.to.saturating_sub(from).max(0) as f64)
+}
 
 /// The share of a link's payload rate at which a flow counts as having found it.
 const FULL_RATE: f64 = 0.99;
@@ -368,7 +440,7 @@ pub fn find(name: &str) -> Option<&'static MetricSpec> {
 
 /// The metrics of a run, in the order of their definition.
 pub(crate) fn of_run(rows: &Series<'_>) -> Vec<Metric> {
-    let metric = |spec: &MetricSpec| measured(spec, (spec.compute)(rows));
+    let metric = |spec: &MetricSpec| measured(spec, |of| of(rows));
     METRICS.iter().map(metric).collect()
 }
 
@@ -377,18 +449,24 @@ pub(crate) fn of_flows(rows: &Series<'_>) -> Result<Vec<FlowMetrics>, RecordErro
     let of_flow = |(flow, states): (&FlowSeries, _)| FlowMetrics {
         flow: flow.flow,
         metrics: (FLOW_METRICS.iter())
-            .map(|spec| measured(spec, (spec.compute)(rows, flow)))
+            .map(|spec| measured(spec, |of| of(rows, flow)))
             .collect(),
         states,
     };
     Ok(rows.flows.iter().zip(rows.states()?).map(of_flow).collect())
 }
 
-fn measured<F>(spec: &Definition<F>, value: Option<f64>) -> Metric {
+fn measured<F>(spec: &Definition<F>, of: impl Fn(&F) -> Option<f64>) -> Metric {
+    let value = of(&spec.compute).filter(|v| v.is_finite());
+    let censored = spec.censored.as_ref();
+    let censored = censored.filter(|time| value.is_none() || time.of_flows);
     Metric {
         name: spec.name,
         unit: spec.unit,
-        value: value.filter(|v| v.is_finite()),
+        value,
+        censored: censored
+            .and_then(|time| of(&time.compute))
+            .filter(|v| v.is_finite()),
     }
 }
 
@@ -441,10 +519,14 @@ fn line<F>(spec: &Definition<F>) -> String {
         name,
         formula,
         window,
+        censored,
         ..
     } = spec;
+    let censored = censored
+        .as_ref()
+        .map_or_else(String::new, |time| format!("; censored at {}", time.at));
     format!(
-        "| `{name}` | {} | {better} | {formula} | {window} |\n",
+        "| `{name}` | {} | {better} | {formula} | {window}{censored} |\n",
         spec.unit.text()
     )
 }
@@ -463,6 +545,7 @@ Every metric is a pure function over the tables of a run, defined in one place. 
 - *Goodput* is payload that the receiver has passed to its application in order, each byte once. A counter is assumed to grow linearly between two rows.
 - The *bottleneck* is the link with data that carried the largest part of its capacity in the window; if two are equal, the first.
 - Samples are taken at equal intervals, so that a percentile over them is weighted by time; rows between them, as `record.rounds` asks for, do not count.
+- An undefined time that has a place where it is *censored* was not missed: it is longer than what the run could show. A run's `censored` gives how long at least, and comparisons count it as that.
 - A flow that is not active in a bin does not count in it: one that starts late or ends early does not look unfair.
 ";
 

@@ -60,3 +60,10 @@ pub(crate) fn rate_recovery(rows: &Series<'_>) -> Option<f64> {
         })
         .map(|time| time.abs_diff(changed) as f64)
 }
+
+/// Where the time to regain the rate is censored: five bins before the end of the window.
+pub(crate) fn rate_recovery_limit(rows: &Series<'_>) -> Option<f64> {
+    let changed = rows.last_change("rate")?;
+    let last = rows.window?.to.saturating_sub(HOLD * BIN);
+    Some(last.saturating_sub(changed).max(0) as f64)
+}

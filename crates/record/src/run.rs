@@ -168,6 +168,7 @@ impl Run {
                 object.insert("cc".into(), json!(info.cc));
                 object.insert("label".into(), json!(info.label));
                 object.extend(flow.metrics.iter().map(|m| (m.name.to_owned(), m.json())));
+                object.extend(Metric::censored_json(&flow.metrics).map(|c| ("censored".into(), c)));
                 let states: Map<String, Value> = flow
                     .states
                     .iter()
@@ -191,6 +192,7 @@ impl Run {
             "flows": flows,
         });
         let extra = [
+            ("censored", Metric::censored_json(&self.metrics)),
             ("emulation", self.emulation.clone()),
             ("source", self.source.clone()),
             (

@@ -31,7 +31,7 @@ pub struct FlowSeries {
     pub(crate) retransmitted: Option<u64>,
     pub(crate) rto_count: Option<u64>,
     /// Of the slowest link that its data crosses, at the start.
-    capacity: Option<Rate>,
+    pub(crate) capacity: Option<Rate>,
     rows: Vec<usize>,
     rtts: OnceCell<Vec<i64>>,
 }
@@ -250,14 +250,22 @@ impl<'a> Series<'a> {
     /// rate sample is `share` of the payload rate of the slowest link that the flow crosses.
     pub(crate) fn time_to_rate(&self, flow: &FlowSeries, share: f64) -> Option<i64> {
         let rate = flow.capacity?.bps() as f64 * self.payload_ratio * share;
-        let acknowledged = |row: &&usize| self.acknowledged.get(**row).is_some_and(|b| *b > 0);
-        let first = flow.rows.iter().find(acknowledged)?;
+        let from = self.first_acknowledged(flow)?;
         let reached = flow.rows.iter().find(|row| {
-            let known = acknowledged(row) && self.delivery_rates.is_valid(**row);
+            let known = self.has_acknowledged(row) && self.delivery_rates.is_valid(**row);
             known && self.delivery_rates.value(**row) as f64 >= rate
         })?;
-        let from = self.times.get(*first)?;
-        self.times.get(*reached)?.checked_sub(*from)
+        self.times.get(*reached)?.checked_sub(from)
+    }
+
+    /// The time of the first row in which a flow has data acknowledged.
+    pub(crate) fn first_acknowledged(&self, flow: &FlowSeries) -> Option<i64> {
+        let first = flow.rows.iter().find(|row| self.has_acknowledged(row))?;
+        self.times.get(*first).copied()
+    }
+
+    fn has_acknowledged(&self, row: &usize) -> bool {
+        self.acknowledged.get(*row).is_some_and(|b| *b > 0)
     }
 
     /// Among the links that carry data, the busiest in the window; among equally busy ones, the

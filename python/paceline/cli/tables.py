@@ -7,11 +7,12 @@ from typing import Any
 
 from paceline import answers
 from paceline.cli import console
-from paceline.measures import FEWEST, alike
+from paceline.measures import alike
 from paceline.names import visible
 from paceline.quantities import number, plain, quantity, scale_of
 from paceline.runs import Run
 from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
+from paceline.statistics import FEWEST, JITTER, of_count, remarks
 
 #: The columns of the table of flows, if the run has them.
 FLOW_COLUMNS = {
@@ -95,11 +96,18 @@ def _metrics(metrics: dict[str, Any], title: str) -> Any:
             scale = scale_of(name, value)
             table.add_row(plain(name), number(value, scale), scale.unit)
         return table
-    table = console.table("Metric", "Mean", "Median", "Low 95 %", "High 95 %", "Unit", title=title)
+    heads = ["Metric", "Mean", "Median", "Low 95 %", "High 95 %", "Unit"]
+    counts = {name: of_count(value) for name, value in metrics.items()}
+    heads += ["Runs"] * any(counts.values())
+    table = console.table(*heads, title=title)
     for name, value in metrics.items():
-        scale = scale_of(name, middle(value) if value else None)
+        scale = scale_of(name, value["mean"] if value else None)
         cells = [value and value[key] for key in ("mean", "median", "low", "high")]
-        table.add_row(plain(name), *(number(cell, scale) for cell in cells), scale.unit)
+        cells = [number(cell, scale) for cell in cells]
+        if value is not None and (value["coverage_ratio"] or 1) < 0.95:
+            cells[2:] = [f"~{cell}" for cell in cells[2:]]
+        last = [counts[name] or "all" * (value is not None)] * any(counts.values())
+        table.add_row(plain(name), *cells, scale.unit, *last)
     return table
 
 
@@ -111,7 +119,9 @@ def notes(result: dict[str, Any]) -> list[str]:
     if 1 < count < FEWEST:
         found.append(f"No 95 % intervals: they need at least {FEWEST} repeats")
     if count > 1 and alike(repeats):
-        found.append(f"The seed has no effect here: all {count} repeats are identical")
+        found.append(f"The seed has no effect here: all {count} repeats are identical; {JITTER}")
+    elif count > 1:
+        found += remarks([value for value in result["metrics"].values() if value is not None])
     goodputs = [middle(flow.get("goodput_bps")) or 0.0 for flow in result.get("flows", [])]
     total = middle(result["metrics"].get("goodput_bps")) or 0.0
     # Rounding errors of sums over the maximum number of flows are smaller.
@@ -131,9 +141,15 @@ def _flows(flows: list[dict[str, Any]], count: int) -> Any:
     heads = [FLOW_COLUMNS[name] for name in names]
     table = console.table("Flow", "Controller", *heads, title=title, left=2)
     for flow in flows:
-        cells = (quantity(name, middle(flow.get(name))) for name in names)
+        cells = (_counted(name, flow.get(name)) for name in names)
         table.add_row(str(flow["flow"]), flow["cc"], *cells)
     return table
+
+
+def _counted(name: str, value: Any) -> str:
+    """Return a metric for people; for repeats, the median, and of how many runs it is."""
+    counted = of_count(value) if isinstance(value, dict) else ""
+    return quantity(name, middle(value)) + (f" ({counted})" if counted else "")
 
 
 def show_comparison(result: dict[str, Any]) -> None:
@@ -148,7 +164,13 @@ def show_comparison(result: dict[str, Any]) -> None:
     for name in cases[0]["metrics"]:
         values = [middle(case["metrics"][name]) for case in cases]
         scale = scale_of(name, max((abs(v) for v in values if v is not None), default=None))
-        table.add_row(plain(name), *(number(value, scale) for value in values), scale.unit)
+        found = [case["metrics"][name] for case in cases]
+        counts = [of_count(f) if isinstance(f, dict) else "" for f in found]
+        cells = [
+            number(value, scale) + (f" ({counted})" if counted else "")
+            for value, counted in zip(values, counts, strict=True)
+        ]
+        table.add_row(plain(name), *cells, scale.unit)
     out.print(table)
     for case in cases:
         for note in notes(case):

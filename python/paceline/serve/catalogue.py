@@ -142,8 +142,8 @@ class Catalogue:
         metrics: list[pages.Change] = [
             {
                 "name": f.metric,
-                "old": quantity(f.metric, f.old),
-                "new": quantity(f.metric, f.new),
+                "old": one.figure("", f.metric),
+                "new": other.figure("", f.metric),
                 "change_ratio": _change(f.old, f.new),
                 "interval": _interval(f),
                 "p": f.p,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, grid, guests, pages
 from paceline.errors import NotARunError
-from paceline.quantities import NONE, quantity, scale_of
+from paceline.quantities import scale_of
 from paceline.serve import limits
 from paceline.show.palette import flow_style
+from paceline.statistics import text
 from paceline.study.sweep import dataset
 
 if TYPE_CHECKING:
@@ -33,14 +34,10 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
     shown: list[pages.GridPoint] = []
     for number in numbers:
         statistics = found[number]
-        mean, low, high = (
-            statistics[name] if statistics else None for name in ("mean", "low", "high")
-        )
-        text = NONE if mean is None else quantity(metric, mean)
-        if low is not None and high is not None:
-            text += f" ({quantity(metric, low)} to {quantity(metric, high)})"
+        mean = statistics["mean"] if statistics else None
         place = list(over.place(number))
-        shown.append({"point": number, "place": place, "mean": mean, "text": text})
+        told = text(metric, statistics)
+        shown.append({"point": number, "place": place, "mean": mean, "text": told})
     known = [d["name"] for d in _paceline.metrics() if d["scope"] == "run"]
     return {
         "scenario": sweep.scenario,
@@ -57,7 +54,7 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
 def _picture(
     sweep: Sweep,
     metric: str,
-    found: Sequence[Mapping[str, float | None] | None],
+    found: Sequence[Mapping[str, Any] | None],
     numbers: list[int],
 ) -> pages.Picture | None:
     """Return a metric along the only axis, or its distribution over each population."""

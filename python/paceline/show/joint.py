@@ -10,13 +10,14 @@ from typing import Any
 
 import polars as pl
 
+from paceline import answers
 from paceline._paceline import metrics
-from paceline.measures import aggregate
 from paceline.quantities import NONE, quantity, scale_of
 from paceline.show import page
 from paceline.show.palette import Style, flow_style
 from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, rates, scaled, top
 from paceline.show.recorded import Recorded
+from paceline.statistics import aggregate, remarks, spread
 
 #: Maximum number of runs drawn one by one if there is no comparison.
 DRAWN = 12
@@ -38,6 +39,8 @@ class One:
     side: str
     seed: int
     metrics: dict[str, float | None]
+    #: The times that the run ended before: what they are longer than.
+    censored: dict[str, float]
     lines: list[Values]
     style: Style
 
@@ -58,7 +61,7 @@ class Joint:
         sides = list(dict.fromkeys([*self.sides, side]))
         style = flow_style(sides.index(side) if side else len(self.runs))
         lines = _lines(run, self.width)
-        self.runs.append(One(place, side, run.seed, run.metrics, lines, style))
+        self.runs.append(One(place, side, run.seed, run.metrics, run.censored, lines, style))
 
     @property
     def sides(self) -> list[str]:
@@ -116,15 +119,20 @@ class Joint:
         return rows
 
     def _cell(self, name: str, side: str) -> dict[str, str]:
-        found = [run.metrics.get(name) for run in self.runs if run.side == side]
-        defined = [value for value in found if value is not None]
-        (together,) = aggregate([defined])
-        if together is None:
-            return {"value": NONE, "interval": ""}
-        low, high, interval = together["low"], together["high"], ""
-        if low is not None and high is not None and low != high:
-            interval = f"{quantity(name, low)} to {quantity(name, high)}"
-        return {"value": quantity(name, together["mean"]), "interval": interval}
+        found = self._together(name, side)
+        mean = NONE if found is None else quantity(name, found["mean"])
+        return {"value": mean, "interval": spread(name, found)}
+
+    def _together(self, name: str, side: str) -> answers.Statistics | None:
+        runs = [run for run in self.runs if run.side == side]
+        values = [run.metrics.get(name) for run in runs]
+        ended = sum(v is None and name in r.censored for v, r in zip(values, runs, strict=True))
+        return aggregate(values, ended)
+
+    def remarks(self) -> list[str]:
+        """Return what a reader of the intervals has to know."""
+        names = dict.fromkeys(name for run in self.runs for name in run.metrics)
+        return remarks([self._together(name, side) for name in names for side in self.sides])
 
 
 def _mean(values: list[float]) -> float | None:

@@ -38,6 +38,10 @@ class Recorded(Protocol):
         """The run's metrics by name."""
 
     @property
+    def censored(self) -> dict[str, float]:
+        """The times that the run ended before: what they are longer than, by metric."""
+
+    @property
     def flow_metrics(self) -> list[dict[str, Any]]:
         """The metrics of each flow."""
 

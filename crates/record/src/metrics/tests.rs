@@ -209,7 +209,57 @@ fn time_to_full_rate_by_hand() {
             recorder.sample(row, |_| {});
         }
     }
-    assert_eq!(recorder.finish(&[]).metric("full_rate_ns"), Some(3e9));
+    let run = recorder.finish(&[]);
+    assert_eq!(run.metric("full_rate_ns"), Some(3e9));
+    // The third one's first row with data is at 1 s of 10: longer than 9 s.
+    assert_eq!(of_flow(&run, 2, "full_rate_ns"), None);
+    assert_eq!(censored(&run.flows()[2].metrics, "full_rate_ns"), Some(9e9));
+    assert_eq!(censored(&run.flows()[1].metrics, "full_rate_ns"), None);
+    // The mean over flows is longer than (2 + 4 + 9) / 3.
+    assert_eq!(censored(run.metrics(), "full_rate_ns"), Some(5e9));
+}
+
+fn censored(metrics: &[Metric], name: &str) -> Option<f64> {
+    metrics.iter().find(|m| m.name == name)?.censored
+}
+
+#[test]
+fn a_time_that_the_run_does_not_show_is_censored() {
+    // Ten whole bins: the last five begin at 5 s. Then from a last start at 2 s, at 3 s.
+    let unfair = run_of(&[(0, &[500; 10]), (0, &[100; 10])]);
+    assert_eq!(censored(unfair.metrics(), "convergence_ns"), Some(5e9));
+    let late = record(
+        vec![flow_info(0, 0), flow_info(1, 2_000)],
+        &[(0, &[500; 10]), (2, &[100; 8])],
+        &[],
+    );
+    assert_eq!(censored(late.metrics(), "convergence_ns"), Some(3e9));
+    // Known, and not applicable to one flow.
+    let fair = run_of(&[(0, &[500; 10]), (0, &[500; 10])]);
+    assert_eq!(censored(fair.metrics(), "convergence_ns"), None);
+    let one = run_of(&[(0, &[500; 10])]);
+    assert_eq!(censored(one.metrics(), "convergence_ns"), None);
+    // No change of the rate, no time to regain it.
+    assert_eq!(censored(one.metrics(), "rate_recovery_ns"), None);
+    // A flow has not finished in its 10 s; in JSON beside the other metrics.
+    assert_eq!(
+        censored(&one.flows()[0].metrics, "completion_ns"),
+        Some(10e9)
+    );
+    let summary = one.summary_json();
+    assert_eq!(
+        summary["flows"][0]["censored"]["completion_ns"],
+        10_000_000_000_u64
+    );
+    assert_eq!(
+        unfair.summary_json()["censored"]["convergence_ns"],
+        5_000_000_000_u64
+    );
+    assert!(
+        one.summary_json()
+            .get("censored")
+            .is_none_or(|c| c.get("convergence_ns").is_none())
+    );
 }
 
 #[test]
@@ -537,7 +587,6 @@ fn check(run: &Run) {
         summary["flows"].as_array().unwrap().len(),
         run.info().flows.len()
     );
-    crate::repeats_json(&[run.clone(), run.clone()]);
 }
 
 proptest! {

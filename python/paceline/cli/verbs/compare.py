@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -16,11 +16,11 @@ from paceline.cli import console, files, references
 from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import NotARunError
-from paceline.measures import FEWEST
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, plain, quantity
 from paceline.reading import toml
 from paceline.runs import Run
+from paceline.statistics import FEWEST, JITTER
 from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
 from paceline.study.conformance.departure import Stay, departure, stays
@@ -98,10 +98,12 @@ def compare(
 ) -> Exit:
     """Compare two results: same, better or worse, and how certain that is.
 
-    Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
+    Values of the same seeds are compared pair by pair. Exit code 4 if something is worse; what too
+    few runs cannot test is no failure, and the output says so.
 
     With `--by`, the values of one key of a sweep are compared with the first. They are paired over
-    the sweep's other keys: each point counts once, as the mean of its seeds.
+    the sweep's other keys: each point counts once, as the mean of its seeds, and pairs are compared
+    by their ratios.
 
     A run, or a qlog that `import` converted, can be compared with `reference:CASE`: that test case
     of the BBR draft or baseline, run with `bbr3`. The output then says where the run departs from
@@ -220,6 +222,7 @@ def _by(folder: str, options: Options) -> Exit:
     for other, findings, sentence, place in said:
         console.stdout().print(f"{sentence}\nPicture: {place}", soft_wrap=True)
         notes = [_summary(Counter(finding.verdict for finding in findings), options)]
+        notes += _notes(findings, ())
         text = _markdown if options.markdown else _table
         text(first.name, other.name, _chosen(findings, options), notes)
     return Exit.OK
@@ -230,15 +233,21 @@ def _sentence(
 ) -> str:
     """Return a sentence with the result of a comparison."""
     told: dict[str, list[str]] = {}
+    told_as = ("better", "worse", "same", "untested")
     for finding in (f for f in findings if f.metric in metrics):
         change = finding.change
         by = "" if change is None or math.isinf(change) else f" ({100 * change:+.3g} %)"
-        word = finding.verdict if finding.verdict in ("better", "worse", "same") else "unclear"
+        if by and finding.difference is not None and finding.difference.signs is not None:
+            higher, lower = finding.difference.signs
+            by = f"{by[:-1]}, {higher} higher and {lower} lower)"
+        word = finding.verdict if finding.verdict in told_as else "unclear"
         told.setdefault(word, []).append(plain(finding.metric) + by * (word != "same"))
     order = {"better": "better in", "worse": "worse in", "same": "the same in", "unclear": ""}
     parts = [
         f"{how} {', '.join(told[word])}" for word, how in order.items() if how and word in told
     ]
+    if "untested" in told:
+        parts.append(f"too few pairs to test {', '.join(told['untested'])}")
     if "unclear" in told:
         parts.append(f"no clear difference in {', '.join(told['unclear'])}")
     count = max((min(finding.counts) for finding in findings), default=0)
@@ -320,21 +329,50 @@ def _summary(counts: Counter[answers.Verdict], options: Options) -> str:
 
 def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
     """Return the notes needed to read the findings."""
-    notes = []
-    counts = [min(finding.counts) for finding in findings if finding.difference is not None]
-    tested = [finding.p is not None for finding in findings if finding.difference is not None]
-    if any(count == 1 for count in counts):
-        notes.append(
-            "One run per side: differences have a size but no certainty. Use --repeats to get one."
-        )
-    if any(count > 1 and not test for count, test in zip(counts, tested, strict=True)):
-        notes.append("The seed has no effect here: identical repeats count as one run.")
+    notes = _untested([f for f in findings if f.verdict == "untested"], findings)
+    counts = [min(f.counts) for f in findings if f.difference is not None and f.difference.p]
     if any(1 < count < FEWEST for count in counts):
         notes.append(f"No 95 % intervals with fewer than {FEWEST} runs per side.")
+    ended = [f for f in findings if any(f.censored)]
+    if ended:
+        notes.append(
+            "Of the runs that do not count, the time is longer than the run: they are compared as "
+            f"that, by the log-rank test ({', '.join(sorted({plain(f.metric) for f in ended}))})."
+        )
     if len(differ) > 1:
         notes.append(
             f"The scenarios differ in {len(differ)} settings, any of which may be the cause: "
             f"{', '.join(differ)}."
+        )
+    return notes
+
+
+def _untested(found: Sequence[Finding], all_: Sequence[Finding]) -> list[str]:
+    """Return that differences were not tested, why, and how to."""
+    if not found:
+        return []
+    sizes = [(abs(f.change), f) for f in found if f.change is not None]
+    most = max(sizes, key=lambda pair: pair[0], default=None)
+    largest = f" (the largest: {plain(most[1].metric)} {_change(most[1])})" if most else ""
+    said = "difference was" if len(found) == 1 else "differences were"
+    notes = [f"{len(found)} {said} not tested, and may be chance or not{largest}."]
+    if any(min(f.runs) == 1 for f in found):
+        notes.append(
+            "One run per side: differences have a size but no certainty. Use --repeats to get one."
+        )
+    many = [f for f in found if min(f.runs) > 1]
+    if any(f.difference is not None and f.difference.p is None for f in many):
+        notes.append(f"The seed has no effect here: identical repeats count as one run. {JITTER}.")
+    if any(f.difference is not None and f.difference.p is not None for f in many):
+        tests = sum(f.difference is not None and f.difference.p is not None for f in all_)
+        pairs = any(f.by_point for f in many)
+        what, use = ("pairs", "more points:") if pairs else ("runs", "--repeats")
+        ways = (2**n if pairs else math.comb(2 * n, n) for n in count())
+        needed = next(n for n, of in enumerate(ways) if 2 / of <= 0.05 / tests)
+        notes.append(
+            f"Too few {what}: with {min(min(f.counts) for f in many)} per side, no test of {tests} "
+            f"can be sure at the 5 % level. Use {use} {needed}"
+            + (", or --metric to test fewer." if tests > 1 else ".")
         )
     return notes
 
@@ -348,17 +386,38 @@ def _cells(finding: Finding) -> list[str]:
     interval = NONE
     if found is not None and found.low is not None and found.high is not None:
         interval = f"{_signed(name, found.low)} to {_signed(name, found.high)}"
-    change = finding.change
+        if found.ratios and finding.change_ends is not None:
+            interval = " to ".join(f"{100 * end:+.3g} %" for end in finding.change_ends)
+    sides = zip((finding.old, finding.new), finding.counts, finding.runs, strict=True)
     return [
         plain(finding.metric),
-        quantity(name, finding.old),
-        quantity(name, finding.new),
-        NONE if change is None else "from 0" if math.isinf(change) else f"{100 * change:+.2f} %",
+        *(
+            quantity(name, value) + (f" ({some} of {runs})" if 0 < some < runs else "")
+            for value, some, runs in sides
+        ),
+        _change(finding) + _signs(finding),
         interval,
         _effect(found.effect if found else None),
         NONE if finding.p is None else "< 0.0001" if finding.p < 1e-4 else f"{finding.p:.4f}",
         finding.verdict,
     ]
+
+
+def _change(finding: Finding) -> str:
+    change = finding.change
+    if change is None:
+        return NONE
+    return "from 0" if math.isinf(change) else f"{100 * change:+.2f} %"
+
+
+def _signs(finding: Finding) -> str:
+    """Return how many pairs of different paths are higher, or lower."""
+    found = finding.difference
+    if found is None or found.signs is None or not finding.by_point:
+        return ""
+    higher, lower = found.signs
+    word = f"{higher} higher" if higher >= lower else f"{lower} lower"
+    return f" ({word}, of {finding.counts[0]})"
 
 
 def _effect(value: float | None) -> str:

@@ -31,6 +31,7 @@ from paceline.cli.guests import bring
 from paceline.cli.tables import show_comparison, show_result
 from paceline.errors import MemoryLimitError, RunError, ScenarioError, UnavailableError
 from paceline.runs import Run
+from paceline.statistics import together
 
 #: The report of a run, in its folder.
 _REPORT = "report.html"
@@ -366,7 +367,7 @@ class Batch:
     def _case_result(self, case: Case) -> dict[str, Any]:
         runs = [case.runs[seed] for seed in sorted(case.runs)]
         if self.repeats > 1:
-            result: dict[str, Any] = json.loads(_paceline.repeats_json([run.inner for run in runs]))
+            result: dict[str, Any] = together([run.summary for run in runs])
             # The median is compared with a bound: one odd repeat does not move it.
             values = {name: m and m["median"] for name, m in result["metrics"].items()}
         else:

@@ -31,9 +31,10 @@ from paceline.cli.app import (
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.errors import ScenarioError
-from paceline.measures import FEWEST, alike, value
+from paceline.measures import alike, value
 from paceline.quantities import NONE, plain, quantity
 from paceline.runs import Progress
+from paceline.statistics import FEWEST, JITTER, remarks, text
 from paceline.study.sweep import LedgerError, NoSweepError, Plan, Sweep, execute
 from paceline.study.sweep.result import NAME, extremes
 from paceline.study.sweep.work import record_of
@@ -310,22 +311,14 @@ def _table(sweep: Sweep) -> None:
     columns = [f"{plain(metric)}" for metric in sweep.metrics]
     table = console.table(*names, *columns, title=title, left=len(names))
     for nth in rows:
-        cells = [_cell(metric, found[metric][nth]) for metric in sweep.metrics]
+        cells = [text(metric, found[metric][nth], "\n") for metric in sweep.metrics]
         table.add_row(*sweep.grid.place(nth), *cells)
     out.print(table)
     seeds = len(sweep.grid.seeds)
     if 1 < seeds < FEWEST:
         out.print(f"Means of {seeds} seeds; intervals need at least {FEWEST}")
-    elif seeds > 1:
-        out.print("Means, with 95 % intervals over the seeds")
     if seeds > 1 and all(alike(dict(enumerate(sweep.values(m)))) for m in sweep.metrics):
-        out.print("The seed has no effect here: all runs of a point are identical")
-
-
-def _cell(metric: str, found: Any) -> str:
-    if found is None:
-        return quantity(metric, None)
-    if found["low"] is None:
-        return quantity(metric, found["mean"])
-    low, high = quantity(metric, found["low"]), quantity(metric, found["high"])
-    return f"{quantity(metric, found['mean'])}\n[{low}, {high}]"
+        out.print(f"The seed has no effect here: all runs of a point are identical; {JITTER}")
+    elif seeds > 1:
+        for remark in remarks([found[metric][nth] for metric in sweep.metrics for nth in rows]):
+            out.print(remark, soft_wrap=True)

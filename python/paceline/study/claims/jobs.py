@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +29,23 @@ class Record:
     answers: dict[Query, pl.DataFrame | str]
     #: The run, if a picture needs all of it.
     run: Run | None = None
+    #: The times that the run ended before: what they are longer than.
+    censored: dict[str, float] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any] | None:
         """Return it as a ledger line; none if that is not possible, and the job runs again."""
         answers = [a if isinstance(a, str) else _packed(a) for a in self.answers.values()]
         if self.run is not None or None in answers:
             return None
-        return {"metrics": self.metrics, "flows": self.flows, "answers": answers}
+        kept = {"metrics": self.metrics, "flows": self.flows, "censored": self.censored}
+        return {**kept, "answers": answers}
 
     @classmethod
     def of(cls, value: dict[str, Any], queries: Sequence[Query]) -> Record:
         """Restore it from a ledger line."""
         answers = [a if isinstance(a, str) else _unpacked(a) for a in value["answers"]]
-        return cls(value["metrics"], value["flows"], dict(zip(queries, answers, strict=True)))
+        asked = dict(zip(queries, answers, strict=True))
+        return cls(value["metrics"], value["flows"], asked, censored=value.get("censored", {}))
 
 
 #: Types of columns that JSON restores unchanged.
@@ -160,7 +164,8 @@ class Pool:
 
     def _record(self, _: int, job: Job, run: Run) -> Record:
         answers = {query: ask(run, query) for query in self._queries[job]}
-        return Record(run.metrics, run.flow_metrics, answers, run if job in self._kept else None)
+        kept = run if job in self._kept else None
+        return Record(run.metrics, run.flow_metrics, answers, kept, run.censored)
 
 
 def ask(run: Run, query: Query) -> pl.DataFrame | str:

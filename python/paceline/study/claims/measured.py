@@ -85,8 +85,7 @@ class Measured:
         if flows is not None:
             return _of_flows(record.flows, flows, name)
         if name in record.metrics:
-            value = record.metrics[name]
-            return math.nan if value is None else float(value)
+            return _or_longer(record.metrics[name], name in record.censored)
         if name not in self._values:
             raise QuantityError(f"no metric is called {name!r}")
         answer = record.answers[self._values[name]]
@@ -110,6 +109,13 @@ def _index(axis: tuple[str, ...], name: str) -> int:
     return axis.index(name)
 
 
+def _or_longer(value: Any, censored: bool) -> float:
+    """Return a metric: infinite if it is a time that the run ended before, or undefined."""
+    if isinstance(value, int | float):
+        return float(value)
+    return math.inf if censored else math.nan
+
+
 def _of_flows(rows: list[dict[str, Any]], flows: Flows, name: str) -> float:
     if isinstance(flows.wanted, range):
         if flows.wanted.stop > len(rows):
@@ -121,10 +127,7 @@ def _of_flows(rows: list[dict[str, Any]], flows: Flows, name: str) -> float:
             there = sorted({str(row.get(flows.column)) for row in rows})
             message = f"no flow has {flows.column} {flows.wanted!r}; there are {', '.join(there)}"
             raise QuantityError(message)
-    values = [row.get(name) for row in chosen]
-    numbers = [float(v) for v in values if isinstance(v, int | float)]
-    if len(numbers) < len(values):
-        return math.nan
+    numbers = [_or_longer(row.get(name), name in row.get("censored", {})) for row in chosen]
     total = sum(numbers)
     additive = name == "share_ratio" or name.endswith(_ADDITIVE)
     return total if additive else total / len(numbers)

@@ -7,9 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from paceline import _paceline
-from paceline.measures import FEWEST
-from paceline.study.compare.statistics import quantile
+from paceline.statistics import FEWEST, aggregate, student, variance
 
 
 class QuantityError(ValueError):
@@ -131,11 +129,20 @@ def statistic(name: str, values: Sequence[float]) -> float:
     """Return a statistic of the defined values, by its name.
 
     They are `mean` with the ends of its interval, `low` and `high`, and `median` with `median_low`
-    and `median_high`.
+    and `median_high`. Of fewer than five values the ends are the minimum and the maximum. A time
+    that its run ended before is infinite: it counts in the median, and the mean is undefined.
     """
-    (found,) = _paceline.aggregate([[float(v) for v in values if not math.isnan(v)]])
-    value = None if found is None else found[name]
-    return math.nan if value is None else float(value)
+    defined = [float(value) for value in values if not math.isnan(value)]
+    finite = [value for value in defined if math.isfinite(value)]
+    censored = len(defined) - len(finite)
+    found = aggregate([*finite, *[None] * censored], censored)
+    if found is None or (censored and not name.startswith("median")):
+        return math.nan
+    if len(defined) < FEWEST and name.endswith(("low", "high")):
+        end = (min if name.endswith("low") else max)(defined)
+        return end if math.isfinite(end) else math.nan
+    value = {key: end for key, end in found.items() if isinstance(end, float)}.get(name)
+    return math.nan if value is None else value
 
 
 def interval_end(name: str, values: Sequence[float]) -> float:
@@ -160,21 +167,20 @@ def gap(ours: Quantity, theirs: Quantity) -> Quantity:
 
 
 def _gap(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    sides = [[value for value in row if not math.isnan(value)] for row in (ours, theirs)]
+    sides = [[value for value in row if math.isfinite(value)] for row in (ours, theirs)]
     if min(map(len, sides)) < 2:
         return math.nan
     means = [sum(side) / len(side) for side in sides]
-    squares = sum(
-        (value - mean) ** 2 for side, mean in zip(sides, means, strict=True) for value in side
-    )
     freedom = sum(map(len, sides)) - 2
+    squares = sum((len(side) - 1) * variance(side) for side in sides)
     error = math.sqrt(squares / freedom * sum(1 / len(side) for side in sides))
-    return max(abs(means[0] - means[1]) - quantile(freedom, 0.01) * error, 0.0)
+    low, _ = student(abs(means[0] - means[1]), error, freedom, 0.01)
+    return max(low, 0.0)
 
 
 def defined(values: Sequence[float]) -> float:
     """Return the share of values that are defined."""
-    return sum(not math.isnan(value) for value in values) / len(values)
+    return sum(map(math.isfinite, values)) / len(values)
 
 
 def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:

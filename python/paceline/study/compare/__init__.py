@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from paceline import answers
 from paceline.errors import PacelineError
 from paceline.measures import higher_is_better
-from paceline.study.compare.statistics import Difference, benjamini_hochberg, holm, paired, unpaired
+from paceline.study.compare.statistics import (
+    Difference,
+    benjamini_hochberg,
+    holm,
+    paired,
+    ratios,
+    survival,
+    testable,
+    unpaired,
+)
 from paceline.study.compare.subjects import Subject, Values, read, split
 
 __all__ = [
@@ -38,41 +47,76 @@ class Finding:
     metric: str
     old: float | None
     new: float | None
-    #: Values on each side, and whether they were compared seed by seed.
+    #: Values on each side, of how many runs, and how many of these ended before the time that the
+    #: metric is; and whether values were compared seed by seed.
     counts: tuple[int, int]
+    runs: tuple[int, int]
+    censored: tuple[int, int]
     paired: bool
+    #: Whether the pairs are of different paths, and not of seeds.
+    by_point: bool
     difference: Difference | None
-    #: The probability, corrected for multiple testing; none for single runs.
+    #: The probability, corrected for multiple testing; none if so few runs cannot reach the level.
     p: float | None
     #: `same`; `better` or `worse`; `unclear`, if a difference may be chance; `untested`, if there
-    #: is only one run per side; `lost` or `gained`, if it is defined on one side only.
+    #: are too few runs for any test; `lost` or `gained`, if it is defined on one side only.
     verdict: answers.Verdict
 
     @property
     def change(self) -> float | None:
-        """The difference divided by the old value."""
-        if self.difference is None or self.old is None:
+        """The difference divided by the old value; of ratios, their geometric mean less 1."""
+        return None if self.difference is None else self._part(self.difference.mean)
+
+    @property
+    def change_ends(self) -> tuple[float, float] | None:
+        """The ends of the interval of that."""
+        found = self.difference
+        low, high = (None, None) if found is None else (found.low, found.high)
+        ends = self._part(low), self._part(high)
+        return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+
+    def _part(self, difference: float | None) -> float | None:
+        if self.difference is None or difference is None or self.old is None:
             return None
-        if self.difference.mean == 0:
+        if self.difference.ratios:
+            return math.expm1(difference)
+        if difference == 0:
             return 0.0
-        return self.difference.mean / abs(self.old) if self.old else math.inf
+        return difference / abs(self.old) if self.old else math.copysign(math.inf, difference)
+
+    @property
+    def _shift(self) -> float | None:
+        """The new value less the old one."""
+        found = self.difference
+        if found is None or found.mean is None or self.old is None or self.new is None:
+            return None
+        return self.new - self.old if found.ratios else found.mean
 
     def as_json(self) -> answers.Finding:
         """Return the object that ``--json`` prints."""
         found = self.difference
-        change = self.change
+        signs = found.signs if found is not None else None
+        shown = None if found is None or found.ratios else found
+        ends = self.change_ends or (None, None)
         return {
             "point": self.point,
             "metric": self.metric,
             "old": self.old,
             "new": self.new,
             "counts": list(self.counts),
+            "runs": list(self.runs),
+            "censored": list(self.censored),
             "paired": self.paired,
-            "difference": None if found is None else found.mean,
-            "low": None if found is None else found.low,
-            "high": None if found is None else found.high,
-            "change_ratio": change if change is not None and math.isfinite(change) else None,
+            "difference": self._shift,
+            "low": None if shown is None else shown.low,
+            "high": None if shown is None else shown.high,
+            "change_ratio": _finite(self.change),
+            "change_low_ratio": _finite(ends[0]),
+            "change_high_ratio": _finite(ends[1]),
+            "higher": None if signs is None else signs[0],
+            "lower": None if signs is None else signs[1],
             "effect": None if found is None else found.effect,
+            "test": None if found is None else found.test,
             "p": None if found is None else found.p,
             "p_adjusted": self.p,
             "verdict": self.verdict,
@@ -92,8 +136,10 @@ def compare(
 
     A difference counts if it is larger than `tolerance` times the old value, and if chance gives
     one as large with a probability below `level`, corrected for all that are tested here. Values
-    of the same seeds are compared pair by pair. A single run on a side says how large a difference
-    is and not how sure; and where the seed changes nothing, its repeats are one run.
+    of the same seeds are compared pair by pair; pairs of other paths by their ratios, if no value
+    is zero or negative. Times that a run ended before are longer than it. A single run on a side
+    says how large a difference is and not how sure; and where the seed changes nothing, its repeats
+    are one run. What too few runs cannot decide is not tested.
     """
     points = [point for point in old.points if point in new.points]
     pairs = [(point, point) for point in points]
@@ -109,10 +155,19 @@ def compare(
         for name in names
     ]
     single = {point for point, other in pairs if old.alike(point) and new.alike(other)}
-    differences = [_difference(a, b, single=point in single) for point, _, a, b in rows]
-    tested = [nth for nth, d in enumerate(differences) if d is not None and d.p is not None]
-    raw = [differences[nth].p or 0.0 for nth in tested]  # type: ignore[union-attr]
-    adjusted = dict(zip(tested, CORRECTIONS[correction](raw), strict=True))
+    differences: list[Difference | None] = []
+    longer = []
+    for (point, name, before, after), other in zip(
+        rows, (other for _, other in pairs for _ in names), strict=True
+    ):
+        ended = old.censored(point, name), new.censored(other, name)
+        longer.append((len(ended[0]), len(ended[1])))
+        alike = not old.is_paired_by_point(point)
+        differences.append(_difference(before, after, *ended, single=point in single, alike=alike))
+    adjusted = _adjusted(differences, level, CORRECTIONS[correction])
+    sizes = [
+        (len(old.points[point]), len(new.points[other])) for point, other in pairs for _ in names
+    ]
     findings = []
     for nth, (point, name, before, after) in enumerate(rows):
         if not before and not after:
@@ -120,21 +175,42 @@ def compare(
         if not (before and after) and recorded[point]:
             continue  # data that a recording lacks is not lost
         means = [sum(v.values()) / len(v) if v else None for v in (before, after)]
-        p = adjusted.get(nth)
-        findings.append(
-            Finding(
-                point,
-                name,
-                means[0],
-                means[1],
-                (len(before), len(after)),
-                before.keys() == after.keys(),
-                differences[nth],
-                p,
-                _verdict(name, means[0], means[1], differences[nth], p, tolerance, level),
-            )
+        difference, p = adjusted[nth]
+        finding = Finding(
+            point,
+            name,
+            means[0],
+            means[1],
+            (len(before), len(after)),
+            sizes[nth],
+            longer[nth],
+            before.keys() == after.keys() and not any(longer[nth]),
+            old.is_paired_by_point(point),
+            difference,
+            p,
+            "same",
         )
+        findings.append(replace(finding, verdict=_verdict(finding, tolerance, level)))
     return findings
+
+
+def _adjusted(
+    differences: Sequence[Difference | None],
+    level: float,
+    correct: Callable[[Sequence[float]], list[float]],
+) -> list[tuple[Difference | None, float | None]]:
+    """Return differences and their probabilities, both corrected for all that can be tested."""
+    tests = [(n, d) for n, d in enumerate(differences) if d is not None and d.p is not None]
+    able = [tests[n] for n in testable([found.least for _, found in tests], level)]
+    raw = [found.p or 0.0 for _, found in able]
+    adjusted = {nth: p for (nth, _), p in zip(able, correct(raw), strict=True)}
+    corrected: list[tuple[Difference | None, float | None]] = []
+    for nth, found in enumerate(differences):
+        p, count = adjusted.get(nth), float(max(len(able), 1))
+        if found is not None and found.p and p is not None and p < 1:
+            count = max(p / found.p, 1.0)
+        corrected.append((None if found is None else found.corrected(count), p))
+    return corrected
 
 
 def differing(old: Subject, new: Subject) -> list[str]:
@@ -154,31 +230,51 @@ def differing(old: Subject, new: Subject) -> list[str]:
     return list(keys)
 
 
-def _difference(before: Values, after: Values, *, single: bool) -> Difference | None:
+def _difference(
+    before: Values,
+    after: Values,
+    longer_before: Values,
+    longer_after: Values,
+    *,
+    single: bool,
+    alike: bool,
+) -> Difference | None:
+    if (longer_before or longer_after) and (before or after):
+        sides = [
+            [(least, False) for least in longer.values()]
+            + [(v, True) for seed, v in values.items() if seed not in longer]
+            for values, longer in ((before, longer_before), (after, longer_after))
+        ]
+        if all(sides):
+            return survival(*([side[:1] for side in sides] if single else sides))
     if not before or not after:
         return None
     if single:
         return unpaired(list(before.values())[:1], list(after.values())[:1])
-    if before.keys() == after.keys():
-        return paired(list(before.values()), [after[seed] for seed in before])
-    return unpaired(list(before.values()), list(after.values()))
+    if before.keys() != after.keys():
+        return unpaired(list(before.values()), list(after.values()))
+    pair = list(before.values()), [after[seed] for seed in before]
+    if alike:
+        return paired(*pair)
+    positive = min(min(side) for side in pair) > 0
+    return ratios(*pair) if positive else paired(*pair, alike=False)
 
 
-def _verdict(
-    metric: str,
-    old: float | None,
-    new: float | None,
-    difference: Difference | None,
-    p: float | None,
-    tolerance: float,
-    level: float,
-) -> answers.Verdict:
-    if old is None or new is None or difference is None:
-        return "lost" if new is None else "gained"
-    if abs(difference.mean) <= tolerance * abs(old):
+def _verdict(found: Finding, tolerance: float, level: float) -> answers.Verdict:
+    difference = found.difference
+    sure = found.p is not None and found.p < level
+    if difference is None or (not sure and (found.old is None or found.new is None)):
+        return "lost" if found.new is None else "gained"
+    if found.change is not None and abs(found.change) <= tolerance:
         return "same"
-    if p is None:
+    if found.p is None:
         return "untested"
-    if p >= level:
+    if not sure:
         return "unclear"
-    return "better" if (difference.mean > 0) == higher_is_better(metric) else "worse"
+    # Times that are longer than some runs have an effect and no mean.
+    size = difference.effect or 0.0 if difference.mean is None else difference.mean
+    return "better" if (size > 0) == higher_is_better(found.metric) else "worse"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,10 @@ from typing import Any
 
 from paceline import _paceline
 from paceline.errors import NotARunError
-from paceline.measures import alike, value
+from paceline.measures import alike, is_time, limit, times, value
 from paceline.reading import read_json, read_toml
+from paceline.statistics import of_runs, text
+from paceline.study.sweep.dataset import limit_of
 from paceline.study.sweep.result import NAME as SWEEP
 from paceline.study.sweep.result import Sweep
 
@@ -43,10 +46,37 @@ class Subject:
         found = {seed: value(run, metric) for seed, run in self.points[point].items()}
         return {seed: v for seed, v in sorted(found.items()) if v is not None}
 
+    def censored(self, point: str, metric: str) -> Values:
+        """Return what a time is longer than, for each seed whose run ended before it.
+
+        A record that does not say how long its run could show it has no limit: it is longer than
+        all others, if runs at the point have that time at all.
+        """
+        if not is_time(metric):
+            return {}
+        runs = sorted(self.points[point].items())
+        some = any(value(run, metric) is not None for _, run in runs)
+        found = {}
+        for seed, run in runs:
+            least = limit(run, metric)
+            if least is None and some and value(run, metric) is None:
+                least = math.inf
+            if least is not None:
+                found[seed] = least
+        return found
+
+    def figure(self, point: str, metric: str) -> str:
+        """Return a metric's mean at a point for people, with its interval and the runs it is of."""
+        return text(metric, of_runs(list(self.points[point].values()), metric))
+
     def alike(self, point: str) -> bool:
         """Return whether there is one run at a point, or several with identical results."""
         runs = self.points[point].values()
         return alike({name: [value(run, name) for run in runs] for name in self.metrics()})
+
+    def is_paired_by_point(self, point: str) -> bool:
+        """Return whether its values at a point are of other paths, and not of other seeds."""
+        return any(isinstance(unit, tuple) for unit in self.points[point])
 
     @property
     def flow_count(self) -> int:
@@ -206,7 +236,7 @@ def _side(
     grid, wanted, axes = sweep.grid, set(runs), list(axes)
     flows: dict[int, list[dict[str, Any]]] = {}
     for flow in sweep.flows.iter_rows(named=True):
-        flows.setdefault(flow["run"], []).append(flow)
+        flows.setdefault(flow["run"], []).append(flow | {"censored": _limits("flow", flow)})
     found: dict[str, dict[Any, list[dict[str, Any]]]] = {}
     for row in sweep.runs.iter_rows(named=True):
         if row["run"] not in wanted:
@@ -215,7 +245,11 @@ def _side(
         told = (pair for n in axes for pair in places[n].overrides)
         point = ", ".join(f"{key} = {text}" for key, text in told)
         unit = tuple(places[n].name for n in paired) or grid.seed_of(row["run"])
-        run = {"metrics": row, "flows": flows.get(row["run"], [])}
+        run = {
+            "metrics": row,
+            "flows": flows.get(row["run"], []),
+            "censored": _limits("run", row),
+        }
         found.setdefault(point, {}).setdefault(unit, []).append(run)
     for point, units in found.items():
         subject.points[point] = {unit: _mean(runs) for unit, runs in units.items()}
@@ -225,20 +259,39 @@ def _side(
     return subject
 
 
+def _limits(scope: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return what the times in a row of a sweep are longer than, by metric."""
+    limits = {name: row.get(limit_of(name)) for name in times(scope)}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
 def _mean(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the summary of runs: the mean of each metric where it is defined."""
+    """Return the summary of runs: the mean of each metric where it is defined.
+
+    If a time is longer than one of the runs, their mean is longer than the mean of what is known.
+    """
     if len(runs) == 1:
         return runs[0]
     flows = zip(*(run["flows"] for run in runs), strict=False)
+    metrics, censored = _means([run["metrics"] for run in runs], [r["censored"] for r in runs])
+    parts = [(_means(list(same), [flow["censored"] for flow in same])) for same in flows]
     return {
-        "metrics": _means([run["metrics"] for run in runs]),
-        "flows": [_means(same) for same in flows],
+        "metrics": metrics,
+        "flows": [flow | {"censored": limits} for flow, limits in parts],
+        "censored": censored,
     }
 
 
-def _means(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    values = {
-        name: [row[name] for row in rows if isinstance(row.get(name), int | float)]
-        for name in rows[0]
-    }
-    return {name: sum(v) / len(v) if v else None for name, v in values.items()}
+def _means(
+    rows: Sequence[dict[str, Any]], limits: Sequence[dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    means, censored = {}, {}
+    for name in rows[0]:
+        values = [row[name] for row in rows if isinstance(row.get(name), int | float)]
+        means[name] = sum(values) / len(values) if values else None
+        if any(name in limit for limit in limits):
+            pairs = zip(rows, limits, strict=True)
+            known = [limit.get(name, row.get(name)) for row, limit in pairs]
+            least = [value for value in known if value is not None]
+            means[name], censored[name] = None, sum(least) / len(least)
+    return means, censored

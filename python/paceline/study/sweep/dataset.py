@@ -7,7 +7,7 @@ Spark read the folder as one table, and leave out what they need not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from urllib.parse import quote
 
 import polars as pl
 
-from paceline import _paceline, store
+from paceline import _paceline, answers, store
 from paceline.grid import Axis, Grid
-from paceline.measures import aggregate
+from paceline.measures import times
 from paceline.reading import read_parquet
+from paceline.statistics import aggregate
 
 #: Maximum number of points of the first axis that have their own folder.
 _PARTITIONS = 64
@@ -76,6 +77,16 @@ def _metrics(scope: str) -> dict[str, Any]:
     return {d["name"]: _type(d["name"]) for d in _paceline.metrics() if d["scope"] == scope}
 
 
+def limit_of(metric: str) -> str:
+    """Return the column with what an undefined time is longer than."""
+    return f"{metric.removesuffix('_ns')}_censored_ns"
+
+
+def _limits(scope: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, list[int | None]]:
+    limits = [row.get("censored", {}) for row in rows]
+    return {limit_of(name): [limit.get(name) for limit in limits] for name in times(scope)}
+
+
 def runs(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     """Return a row for each run: its position, its seed, and its metrics."""
     columns = _metrics("run")
@@ -85,8 +96,10 @@ def runs(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
         **_where(grid, sorted(records)),
         "error": [record.get("error") for record in said],
         **{name: [metrics.get(name) for metrics in found] for name in columns},
+        **_limits("run", said),
     }
-    schema = {**_where_types(grid), "error": pl.String, **columns}
+    limits = dict.fromkeys(map(limit_of, times("run")), pl.Int64)
+    schema = {**_where_types(grid), "error": pl.String, **columns, **limits}
     return _typed(grid, pl.DataFrame(values, schema=schema))
 
 
@@ -97,7 +110,9 @@ def flows(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     values = {
         **_where(grid, [number for number, _ in said]),
         **{name: [flow.get(name) for _, flow in said] for name in columns},
+        **_limits("flow", [flow for _, flow in said]),
     }
+    columns |= dict.fromkeys(map(limit_of, times("flow")), pl.Int64)
     return _typed(grid, pl.DataFrame(values, schema={**_where_types(grid), **columns}))
 
 
@@ -126,27 +141,43 @@ def _typed(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
 
 def together(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each point and metric: its mean, its median and their 95 % intervals."""
-    names = list(_metrics("run"))
     seeds = len(grid.seeds)
-    groups: list[tuple[int, str]] = []
-    values: list[list[float]] = []
-    columns = {name: frame[name].to_list() for name in names}
-    for point in range(len(grid.points)):
-        for name in names:
-            cells = columns[name][point * seeds : (point + 1) * seeds]
-            groups.append((point, name))
-            values.append([float(cell) for cell in cells if cell is not None])
-    statistics = ("mean", "median", "low", "high", "median_low", "median_high", "count")
-    rows = [
-        {**dict(grid.points[point]), "metric": name, **{key: found[key] for key in statistics}}  # type: ignore[literal-required]
-        for (point, name), found in zip(groups, aggregate(values), strict=True)
-        if found is not None
-    ]
-    schema = {**_text(grid), "metric": pl.String, **dict.fromkeys(statistics[:-1], pl.Float64)}
-    return _typed(grid, pl.DataFrame(rows, schema={**schema, "count": pl.UInt32}))
+    columns = {name: (frame[name].to_list(), limits_in(frame, name)) for name in _metrics("run")}
+    rows = []
+    for point, place in enumerate(grid.points):
+        part = slice(point * seeds, (point + 1) * seeds)
+        for name, (cells, limits) in columns.items():
+            found = over_seeds(cells[part], limits[part])
+            if found is not None:
+                rows.append({**dict(place), "metric": name, **found})
+    schema = {**_text(grid), "metric": pl.String, **_STATISTICS}
+    return _typed(grid, pl.DataFrame(rows, schema=schema))
 
 
-def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, float | None] | None]:
+#: Statistics of a metric at a point, by the columns that hold them.
+_STATISTICS: dict[str, Any] = {
+    **dict.fromkeys(("mean", "median", "low", "high", "median_low", "median_high"), pl.Float64),
+    **dict.fromkeys(("count", "runs", "censored"), pl.UInt32),
+    "coverage_ratio": pl.Float64,
+}
+
+
+def limits_in(frame: pl.DataFrame, metric: str) -> list[int | None]:
+    """Return what an undefined time is longer than, for each row; an old data set has none."""
+    column = limit_of(metric)
+    return frame[column].to_list() if column in frame.columns else [None] * frame.height
+
+
+def over_seeds(
+    values: Sequence[float | None], limits: Sequence[float | None]
+) -> answers.Statistics | None:
+    """Return the statistics of a metric over the seeds of a point."""
+    pairs = zip(values, limits, strict=True)
+    censored = sum(value is None and limit is not None for value, limit in pairs)
+    return aggregate([None if v is None else float(v) for v in values], censored)
+
+
+def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, Any] | None]:
     """Return a metric's statistics at each point, from the result of `together`."""
     rows = [dict(point) for point in grid.points]
     places = _typed(grid, pl.DataFrame(rows, schema=_text(grid)))
@@ -156,8 +187,10 @@ def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, float 
         how="left",
         maintain_order="left",
     )
-    columns = found.select("mean", "low", "high")
-    return [None if row["mean"] is None else row for row in columns.iter_rows(named=True)]
+    columns = found.select(name for name in _STATISTICS if name in found.columns)
+    # What an older version wrote has no number of runs.
+    rest = {"runs": len(grid.seeds), "censored": 0, "coverage_ratio": 0.95}
+    return [None if row["mean"] is None else rest | row for row in columns.iter_rows(named=True)]
 
 
 def table(grid: Grid, name: str, number: int) -> Path:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from paceline import _paceline, store
+from paceline import _paceline, answers, store
 from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid
-from paceline.measures import aggregate, higher_is_better, of_flow, unknown
+from paceline.measures import higher_is_better, of_flow, unknown
 from paceline.reading import read_json, read_parquet
 from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
@@ -102,19 +102,30 @@ class Sweep:
     def values(self, metric: str) -> list[list[float | None]]:
         """Return a metric at each point, for each seed."""
         flow = of_flow(metric)
-        if flow is None:
-            column = self.runs[metric].to_list()
-        else:
-            rows = self.flows.filter(pl.col("flow") == flow[0])
-            found = dict(zip(rows["run"].to_list(), rows[flow[1]].to_list(), strict=True))
-            column = [found.get(run) for run in range(len(self.grid))]
-        width = len(self.grid.seeds)
-        return [column[at : at + width] for at in range(0, len(column), width)]
+        return self._by_point(flow[0] if flow else None, flow[1] if flow else metric)
 
-    def statistics(self, metric: str) -> list[_paceline.Aggregate | None]:
+    def limits(self, metric: str) -> list[list[float | None]]:
+        """Return what a metric is longer than where it is a time that a run ended before."""
+        flow = of_flow(metric)
+        column = dataset.limit_of(flow[1] if flow else metric)
+        if column not in (self.flows if flow else self.runs).columns:
+            return [[None] * len(self.grid.seeds) for _ in self.grid.points]
+        return self._by_point(flow[0] if flow else None, column)
+
+    def _by_point(self, flow: int | None, column: str) -> list[list[float | None]]:
+        if flow is None:
+            values = self.runs[column].to_list()
+        else:
+            rows = self.flows.filter(pl.col("flow") == flow)
+            found = dict(zip(rows["run"].to_list(), rows[column].to_list(), strict=True))
+            values = [found.get(run) for run in range(len(self.grid))]
+        width = len(self.grid.seeds)
+        return [values[at : at + width] for at in range(0, len(values), width)]
+
+    def statistics(self, metric: str) -> list[answers.Statistics | None]:
         """Return the statistics over the seeds at each point; `None` where undefined."""
-        rows = self.values(metric)
-        return aggregate([[float(v) for v in row if v is not None] for row in rows])
+        points = zip(self.values(metric), self.limits(metric), strict=True)
+        return [dataset.over_seeds(values, limits) for values, limits in points]
 
     def populations(self, metric: str) -> dict[tuple[str, ...], list[float]]:
         """Return a metric of each draw, a mean over seeds, by the position along the other axes."""
@@ -130,14 +141,14 @@ class Sweep:
         return {place: sorted(values) for place, values in found.items()}
 
     def best(self) -> tuple[int, int] | None:
-        """Return the best and the worst point by the mean of the first metric."""
-        return extremes(
-            self.metrics[0],
-            [
-                math.nan if found is None else found["mean"]
-                for found in self.statistics(self.metrics[0])
-            ],
-        )
+        """Return the best and the worst point by the first metric.
+
+        That is its mean; where times are longer than their run, it counts them as what they are
+        longer than: a point where one run of ten converges soon is not the best.
+        """
+        metric = self.metrics[0]
+        points = zip(self.values(metric), self.limits(metric), strict=True)
+        return extremes(metric, [_at_least(*point) for point in points])
 
     def plot(self, metric: str | None = None) -> Figure:
         """Draw a metric over the grid: a line, a heat map, or several of them."""
@@ -181,6 +192,16 @@ class Sweep:
         keys = " x ".join(axis.name for axis in self.grid.axes)
         seeds = len(self.grid.seeds)
         return f"<Sweep {self.scenario}: {keys}, {shape} points x {seeds} seeds>"
+
+
+def _at_least(values: list[float | None], limits: list[float | None]) -> float:
+    """Return the mean of values, with what the undefined ones are longer than."""
+    pairs = zip(values, limits, strict=True)
+    known = [
+        found for found in (limit if v is None else v for v, limit in pairs) if found is not None
+    ]
+    some = any(value is not None for value in values)
+    return sum(known) / len(known) if some else math.nan
 
 
 def extremes(metric: str, values: list[float]) -> tuple[int, int] | None:
