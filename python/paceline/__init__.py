@@ -5,16 +5,22 @@
 >>> run.samples.filter(flow=0)  # doctest: +SKIP
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# Names with an underscore: completion in a shell shows only the public ones.
+from importlib import import_module as _import_module
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from paceline._paceline import __version__, controllers, metrics, schema
     from paceline.batch import run, run_jobs, run_many
     from paceline.controller import Ack, Config, Controller, Loss, Sent
     from paceline.errors import (
+        ArgumentError,
         CaptureError,
         Diagnostic,
+        FileError,
+        NoTableError,
         NotARunError,
         PacelineError,
         RunError,
@@ -27,12 +33,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ack",
+    "ArgumentError",
     "CaptureError",
     "Config",
     "Controller",
     "Diagnostic",
     "Engine",
+    "FileError",
     "Loss",
+    "NoTableError",
     "NotARunError",
     "PacelineError",
     "Progress",
@@ -63,10 +72,14 @@ _ROOMS = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load attributes on demand: tables take a while to load, and Ctrl-C must work before that."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = next((room for room, names in _ROOMS.items() if name in names), "errors")
-    value = globals()[name] = getattr(import_module(f"paceline.{room}"), name)
+    value = globals()[name] = getattr(_import_module(f"paceline.{room}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -31,6 +34,7 @@ class PacelineError(Exception):
 
 def _again(kind: type[PacelineError], args: tuple[object, ...], state: dict[str, object]) -> object:
     error = kind.__new__(kind, *args)
+    error.args = args
     error.__dict__.update(state)
     return error
 
@@ -39,7 +43,12 @@ class ScenarioError(PacelineError):
     """A scenario that cannot be run; `diagnostics` lists every error."""
 
     def __init__(self, diagnostics: Sequence[Mapping[str, object]]) -> None:
-        self.diagnostics = [Diagnostic(**d) for d in diagnostics]  # type: ignore[arg-type]
+        every = [Diagnostic(**d) for d in diagnostics]  # type: ignore[arg-type]
+        # Each point of a sweep repeats what is wrong with all of them, or with a range's values.
+        said = {(d.kind, d.key, d.message): d for d in reversed(every)}
+        placed = {(d.kind, d.key, d.file, d.line, d.column): d for d in reversed(said.values())}
+        first = {id(d) for d in placed.values()}
+        self.diagnostics = [d for d in every if id(d) in first]
         super().__init__("\n".join(d.rendered for d in self.diagnostics))
 
 
@@ -61,6 +70,36 @@ class UnavailableError(PacelineError):
     def __init__(self, what_and_hint: Sequence[str | None]) -> None:
         what, self.hint = what_and_hint
         super().__init__(what)
+
+
+class FileError(PacelineError, OSError):
+    """A file or folder that cannot be read; `hint` says what to do."""
+
+    def __init__(self, kind: str, message: str, *, hint: str, file: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+        self.file = file
+
+
+class ArgumentError(PacelineError, ValueError):
+    """An argument that cannot be used, such as a negative seed; `hint` says which can."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class NoTableError(PacelineError, KeyError):
+    """A table that a run does not have; `hint` says how to record it."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        # That of a key has quotation marks.
+        return str(self.args[0])
 
 
 class CaptureError(PacelineError):
@@ -93,3 +132,45 @@ def is_interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
+
+
+#: What to do about a file that cannot be read, by the kind of its error.
+_HINTS = {
+    "not-found": "check the name, and the folder that it is relative to",
+    "directory": "name a file in it",
+    "not-text": "give a text in UTF-8",
+    "unreadable": "check its permissions and its owner",
+}
+
+
+@contextmanager
+def of_file(path: str | os.PathLike[str], hints: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Raise `FileError` for what Python and the system say of a file that cannot be read.
+
+    `hints` says what to do, by kind: ``not-found``, ``directory``, ``not-text``, ``unreadable``.
+    """
+    try:
+        yield
+    except FileError:
+        raise
+    except (OSError, ValueError) as error:
+        if is_interrupted(error):
+            raise KeyboardInterrupt from None
+        # It may be a file in the folder that is read.
+        inner = error.filename if isinstance(error, OSError) else None
+        name = os.fsdecode(inner if isinstance(inner, str | bytes | os.PathLike) else path)
+        code = error.errno if isinstance(error, OSError) else None
+        kind, message = (
+            "unreadable",
+            f"cannot read {name}: {getattr(error, 'strerror', None) or error}",
+        )
+        if isinstance(error, UnicodeDecodeError):
+            kind, message = "not-text", f"{name} is not a text file"
+        elif not isinstance(error, OSError) and "\0" not in name:
+            raise
+        elif code in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG) or "\0" in name:
+            kind, message = "not-found", f"no such file: {name}"
+        elif code == errno.EISDIR:
+            kind, message = "directory", f"{name} is a folder"
+        hint = (hints or {}).get(kind) or _HINTS[kind]
+        raise FileError(kind, message, hint=hint, file=name) from None

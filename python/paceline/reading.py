@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn
 
 from paceline import _paceline, memory
-from paceline.errors import MemoryLimitError
+from paceline.errors import FileError, MemoryLimitError, of_file
 from paceline.quantities import quantity
 
 if TYPE_CHECKING:
@@ -73,14 +73,19 @@ def read_parquet(path: Path, **options: Any) -> pl.DataFrame:
     """
     import polars as pl
 
-    rows, size = _paceline.parquet_size(path)
+    with of_file(path):
+        rows, size = _paceline.parquet_size(path)
     most = memory.limit()
     if size > most:
         told = f"{path} has {rows:,} rows, which take some {quantity('_bytes', size)} of memory"
         raise MemoryLimitError(
             [f"{told}; at most {quantity('_bytes', most)} may be read", "raise --memory"]
         )
-    return pl.read_parquet(path, glob=False, hive_partitioning=False, **options)
+    try:
+        return pl.read_parquet(path, glob=False, hive_partitioning=False, **options)
+    except pl.exceptions.PolarsError as error:
+        message, hint = f"{path} is not a table: {error}", "write it again"
+        raise FileError("unreadable", message, hint=hint, file=str(path)) from None
 
 
 def read_text(path: str | os.PathLike[str], limit: int = TEXT) -> str:

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline import _paceline, guests, memory, store
-from paceline.errors import NotARunError
+from paceline import _paceline, guests, memory, shipped, store
+from paceline.errors import NoTableError, NotARunError, of_file
 from paceline.quantities import quantity
 from paceline.reading import read_text
 
@@ -66,7 +66,9 @@ class Run:
         If the folder does not exist, it reads the part of the run that a killed process has left.
         """
         place = store.found(Path(folder))
-        return cls(_paceline.Run.read(place, memory.limit()))._checked(place)
+        incomplete = "name the folder of a run; an incomplete one has to be run again"
+        with of_file(place, {"not-found": incomplete}):
+            return cls(_paceline.Run.read(place, memory.limit()))._checked(place)
 
     @classmethod
     def capture(cls, file: str | os.PathLike[str], format: str | None = None) -> Run:  # noqa: A002
@@ -75,7 +77,8 @@ class Run:
         The file may be compressed with gzip or zstd. Raises `CaptureError` for what cannot be read
         as a record. `format` is ``pcap``, ``qlog`` or ``iperf3``; by default the beginning tells.
         """
-        return cls(_paceline.capture(os.fspath(file), format, memory.limit()))
+        with of_file(file):
+            return cls(_paceline.capture(os.fspath(file), format, memory.limit()))
 
     def measured(self) -> Run:
         """Return the run without its tables and its scenario: only the results."""
@@ -115,7 +118,8 @@ class Run:
         """Return a table as an Arrow stream: `flows`, `samples`, `queue`, `events`, `packets`."""
         table = self.inner.table(name)
         if table is None:
-            raise KeyError(f"this run has no table {name!r}")
+            hint = "each run has flows, samples, queue, events; record.packets = true adds packets"
+            raise NoTableError(f"this run has no table {name!r}", hint=hint)
         return table
 
     def _frame(self, name: str) -> pl.DataFrame:
@@ -146,7 +150,7 @@ class Run:
 
     @cached_property
     def packets(self) -> pl.DataFrame:
-        """Each packet's sending, loss, delivery and ACK; `KeyError` if they were not recorded."""
+        """Each packet's sending, loss, delivery and ACK; `NoTableError` if not recorded."""
         return self._frame("packets")
 
     @cached_property
@@ -242,7 +246,8 @@ class Run:
         """Write the report, one self-contained HTML file, and return its path."""
         from paceline.show.page import write_page
 
-        return write_page(self, Path(path))
+        with store.errors(Path(path)):
+            return write_page(self, Path(path))
 
     def _headlines(self) -> list[tuple[str, str]]:
         metrics = self.metrics
@@ -271,8 +276,23 @@ def load(scenario: str | os.PathLike[str]) -> tuple[str, str]:
     """
     if isinstance(scenario, str) and ("\n" in scenario or "=" in scenario):
         return scenario, "scenario.toml"
-    path = Path(scenario)
-    return read_text(path), str(scenario)
+    return read_scenario(scenario), str(scenario)
+
+
+def read_scenario(path: str | os.PathLike[str]) -> str:
+    """Return the text of a scenario file; raises `FileError`."""
+    file = Path(path)
+    hints = {"not-text": "a scenario is TOML in UTF-8; for a run's folder use `paceline report`"}
+    try:
+        if not file.exists():
+            hints["not-found"] = shipped.nearest_scenario(file)
+        elif file.is_dir():
+            inside = sorted(str(one) for one in file.glob("*.toml"))
+            hints["directory"] = f"it has {inside[0]}" if inside else "name a scenario file (.toml)"
+    except (OSError, ValueError):
+        hints["not-found"] = "name a scenario file (.toml), or give the text of one"
+    with of_file(path, hints):
+        return read_text(file)
 
 
 def read(folder: str | os.PathLike[str]) -> Run:

@@ -16,6 +16,7 @@ from paceline.batch.emulated import Emulated, Room, emulate
 from paceline.batch.job import Executor, Job, Keep, Outcome, Task
 from paceline.batch.locally import locally
 from paceline.controller import Controller
+from paceline.errors import ArgumentError
 from paceline.runs import Overrides, Progress, Run, load, pairs
 
 __all__ = [
@@ -184,6 +185,12 @@ def run_jobs(
     """
     text, file = load(scenario)
     name = name or file
+    for what, value, least, most in (
+        *(("seed", seed, 0, 2**63 - 1) for _, seed in jobs),
+        ("threads", 1 if threads is None else threads, 1, 2**16),
+    ):
+        if not least <= value <= most:
+            raise ArgumentError(f"{what} is {value}", hint=f"give one from {least} to {most}")
     lengths: dict[tuple[tuple[str, str], ...], int] = {}
 
     def job(overrides: Overrides, seed: int) -> Job:

@@ -6,15 +6,17 @@ import re
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from cyclopts.exceptions import CycloptsError
+from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from paceline.cli import console, streams, verbs
 from paceline.cli.app import app
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import MemoryLimitError, NotARunError, StoreError, is_interrupted
+from paceline.errors import PacelineError, is_interrupted
+from paceline.names import nearest
 
 #: Sentences of the parser, and what the reader needs to know.
 _PLAIN = (
@@ -37,14 +39,48 @@ def _usage(error: CycloptsError) -> Failure:
     for pattern, plain in _PLAIN:
         message = re.sub(pattern, plain, message)
     head, mean, tail = message.partition(" Did you mean ")
-    chain = [word for word in (error.command_chain or ()) if not word.startswith("-")]
-    command = " ".join(["paceline", *chain, "--help"])
-    hint = (
-        "did you mean {}".format(tail.replace('"', ""))
-        if mean
-        else f"`{command}` shows how it is used"
-    )
+    verb = " ".join(word for word in (error.command_chain or ()) if not word.startswith("-"))
+    hint = f"`{f'paceline {verb}'.strip()} --help` shows how it is used"
+    if isinstance(error, UnknownOptionError) and error.token is not None:
+        option = (error.token.keyword or error.token.value).partition("=")[0]
+        head = f"`paceline {verb}` has no option {option}"
+        near = nearest(option, _options(verb))
+        hint = f"did you mean {near}? {hint}" if near else hint
+    elif isinstance(error, UnusedCliTokensError):
+        taken = " ".join(a.name for a in app[verb].assemble_argument_collection() if a.index == 0)
+        many = ", ".join(map(repr, error.unused_tokens or ()))
+        head = f"`paceline {verb}` takes {taken or 'no argument'}, and {many} is too much"
+    elif mean:
+        hint = "did you mean {}".format(tail.replace('"', ""))
     return Failure("usage", head, hint=hint)
+
+
+def _options(verb: str) -> list[str]:
+    """Return the options of a verb."""
+    names = (name for one in app[verb].assemble_argument_collection() for name in one.names)
+    return [name for name in names if name.startswith("--")]
+
+
+def _fitted(hint: str | None, verb: str) -> str | None:
+    """Return a hint without what it says of options that the verb does not have.
+
+    What is in backticks or brackets is another command, or another program.
+    """
+    if hint is None or "--" not in hint or verb not in verbs.VERBS:
+        return hint
+    others = {"--fresh", "--force", "--memory", "--out", "--set"}.difference(_options(verb))
+    parts = re.split(r"(, or |; )", hint)
+    kept = [
+        nth
+        for nth in range(0, len(parts), 2)
+        if not others.intersection(
+            re.findall(r"--[a-z-]+", re.sub(r"`[^`]*`|\(.*?\)", "", parts[nth]))
+        )
+    ]
+    joined = "".join(
+        parts[nth] if nth == kept[0] else "".join(parts[nth - 1 : nth + 1]) for nth in kept
+    )
+    return joined or None
 
 
 def _ended(error: KeyboardInterrupt | OSError) -> Failure:
@@ -53,6 +89,14 @@ def _ended(error: KeyboardInterrupt | OSError) -> Failure:
     assert isinstance(error, OSError)
     where = f"{error.filename}: " if error.filename else ""
     return Failure("system", f"{where}{error.strerror or error}", code=Exit.RUN_FAILED)
+
+
+def _fault(error: Exception) -> Failure:
+    """Return the failure for an error that no one has explained: a fault of Paceline."""
+    traceback.print_exc()
+    message = f"a fault of Paceline: {type(error).__name__}: {error}"
+    hint = "please report it, with the lines above and the command"
+    return Failure("internal", message, hint=hint, code=Exit.RUN_FAILED)
 
 
 #: The exit code of an interrupted command; for one that serves until then, it is success.
@@ -103,16 +147,11 @@ def _main(tokens: list[str]) -> int:
         failure = _usage(error)
     except Failure as error:
         failure = error
-    except StoreError as error:
-        code = Exit.RUN_FAILED if error.failed else Exit.BAD_INPUT
-        failure = Failure(error.kind, str(error), hint=error.hint, file=error.file, code=code)
-    except MemoryLimitError as error:
-        failure = Failure("memory", str(error), hint=error.hint, code=Exit.RUN_FAILED)
+    except PacelineError as error:
+        failure = Failure.of(error)
     except MemoryError:
         hint = "close other programs, or set a lower limit with --memory"
         failure = Failure("memory", "out of memory", hint=hint, code=Exit.RUN_FAILED)
-    except NotARunError as error:
-        failure = Failure("not-a-run", str(error), hint="`paceline run` makes runs")
     except BrokenPipeError:
         # The reader has closed the pipe.
         streams.abandon()
@@ -124,8 +163,11 @@ def _main(tokens: list[str]) -> int:
         # system.
         message = f"this locale cannot encode {error.object[error.start : error.end]!r}"
         failure = Failure("locale", message, hint="set LC_ALL=C.UTF-8")
+    except Exception as error:
+        failure = _fault(error)
     else:
         return int(code) if isinstance(code, int) else Exit.OK
+    failure.hint = _fitted(failure.hint, tokens[0] if tokens else "")
     try:
         console.say_failure(failure, as_json=as_json and failure.kind != "output")
         sys.stdout.flush()

@@ -6,6 +6,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from paceline import answers
+from paceline.errors import (
+    FileError,
+    MemoryLimitError,
+    NotARunError,
+    PacelineError,
+    ScenarioError,
+    StoreError,
+    UnavailableError,
+)
 
 
 class Exit(IntEnum):
@@ -40,6 +49,26 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
     # Every error in a scenario; `message` is the first of them.
     diagnostics: list[answers.Problem] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, error: PacelineError) -> Failure:
+        """Return the failure that an error of the package is on the command line."""
+        hint = getattr(error, "hint", None)
+        match error:
+            case ScenarioError():
+                return _of_scenario(error)
+            case StoreError():
+                code = Exit.RUN_FAILED if error.failed else Exit.BAD_INPUT
+                return cls(error.kind, str(error), hint=hint, file=error.file, code=code)
+            case FileError():
+                return cls(error.kind, str(error), hint=hint, file=error.file)
+            case UnavailableError():
+                return cls("unavailable", str(error), hint=hint, code=Exit.UNAVAILABLE)
+            case MemoryLimitError():
+                return cls("memory", str(error), hint=hint, code=Exit.RUN_FAILED)
+            case NotARunError():
+                return cls("not-a-run", str(error), hint="`paceline run` makes runs")
+        return cls("bad-input", str(error), hint=hint)
+
     def __str__(self) -> str:
         return self.message
 
@@ -56,3 +85,28 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
         if len(self.diagnostics) > 1:
             error["all"] = self.diagnostics
         return error
+
+
+def _of_scenario(error: ScenarioError) -> Failure:
+    first = error.diagnostics[0]
+    return Failure(
+        first.kind,
+        first.message,
+        hint=first.hint,
+        file=first.file,
+        line=first.line,
+        column=first.column,
+        rendered="\n\n".join(d.rendered for d in error.diagnostics),
+        diagnostics=[
+            {
+                "kind": d.kind,
+                "message": d.message,
+                "file": d.file,
+                "line": d.line,
+                "column": d.column,
+                "key": d.key,
+                "hint": d.hint,
+            }
+            for d in error.diagnostics
+        ],
+    )

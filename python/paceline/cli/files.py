@@ -13,13 +13,20 @@ from typing import Any
 from paceline import _paceline, guests, memory, shipped, store
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
+from paceline.errors import (
+    FileError,
+    MemoryLimitError,
+    NotARunError,
+    ScenarioError,
+    UnavailableError,
+)
 from paceline.grid import Axis, places
 from paceline.measures import of_flow, unknown
 from paceline.names import did_you_mean, nearest
 from paceline.quantities import quantity
-from paceline.reading import read_text, toml
+from paceline.reading import toml
 from paceline.runs import Run
+from paceline.runs import read_scenario as read_scenario
 
 #: Number of values of a choice that are listed.
 _TOLD = 8
@@ -34,32 +41,10 @@ def scenario(name: str) -> tuple[str, str]:
     return read_scenario(name), name
 
 
-def read_scenario(path: str) -> str:
-    """Return the text of a scenario file; explain clearly why it cannot be read."""
-    file = Path(path)
-    try:
-        return read_text(file)
-    except FileNotFoundError:
-        raise Failure(
-            "not-found", f"no such file: {path}", hint=_nearest(file), file=path
-        ) from None
-    except IsADirectoryError:
-        inside = sorted(str(p) for p in file.glob("*.toml"))
-        hint = f"it has {inside[0]}" if inside else "name a scenario file (.toml)"
-        raise Failure("directory", f"{path} is a folder", hint=hint, file=path) from None
-    except UnicodeDecodeError:
-        raise Failure(
-            "not-text",
-            f"{path} is not a text file",
-            hint="a scenario is TOML in UTF-8; for a run's folder use `paceline report`",
-            file=path,
-        ) from None
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
 def unreadable(path: str, error: OSError) -> Failure:
     """Return an explanation of a file that the system cannot read."""
+    if isinstance(error, FileError):
+        return Failure.of(error)
     what = f"cannot read {path}: {error.strerror or error}"
     return Failure("unreadable", what, hint=_why(error), file=path)
 
@@ -70,24 +55,6 @@ def _why(error: OSError) -> str | None:
     if error.errno == errno.ENOSPC:
         return "free some space, or choose another place with --out"
     return None
-
-
-def _nearest(file: Path) -> str:
-    """Return a hint: the scenario whose name is nearest, first among those beside the file."""
-    beside = {path.name: str(path) for path in file.parent.glob("*.toml")}
-    if near := nearest(file.name, beside):
-        return f"did you mean {beside[near]}?"
-    known = {Path(name).stem: name for name, _ in scenario_files()}
-    near = nearest(file.stem, known)
-    if near:
-        return f"did you mean {known[near]}?"
-    return "`paceline list scenarios` shows scenarios, `paceline init` writes one"
-
-
-def scenario_files() -> list[tuple[str, Path]]:
-    """Return the scenarios that can be run by name: those below ``./scenarios``, or ours."""
-    here = sorted(Path("scenarios").rglob("*.toml"))
-    return [(str(path), path) for path in here] or list(shipped.scenarios().items())
 
 
 def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
@@ -123,32 +90,6 @@ def known_metrics(names: Iterable[str], flows: int | None = None) -> None:
             raise Failure("unknown-metric", message, hint="flows are numbered from 0")
 
 
-def scenario_failure(error: ScenarioError) -> Failure:
-    """Return the error for an invalid scenario."""
-    first = error.diagnostics[0]
-    return Failure(
-        first.kind,
-        first.message,
-        hint=first.hint,
-        file=first.file,
-        line=first.line,
-        column=first.column,
-        rendered="\n\n".join(d.rendered for d in error.diagnostics),
-        diagnostics=[
-            {
-                "kind": d.kind,
-                "message": d.message,
-                "file": d.file,
-                "line": d.line,
-                "column": d.column,
-                "key": d.key,
-                "hint": d.hint,
-            }
-            for d in error.diagnostics
-        ],
-    )
-
-
 def plan(
     text: str,
     path: str,
@@ -159,7 +100,7 @@ def plan(
     try:
         return guests.check(text, path, overrides, backend=backend)
     except ScenarioError as error:
-        raise scenario_failure(error) from None
+        raise Failure.of(error) from None
     except UnavailableError as error:
         raise unavailable_failure(error, path) from None
 
@@ -338,12 +279,4 @@ def read_run(folder: str) -> Run:
         message = str(error) if folder in str(error) else f"{folder}: {error}"
         raise Failure(
             "not-a-run", message, hint="name the folder that `paceline run` wrote", file=folder
-        ) from None
-    except OSError as error:
-        reason = f"{error.strerror}: {error.filename}" if error.strerror else str(error)
-        raise Failure(
-            "unreadable",
-            f"cannot read {folder}: {reason}",
-            hint=_why(error) or "the run is incomplete; run it again",
-            file=folder,
         ) from None

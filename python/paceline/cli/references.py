@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from paceline import shipped
 from paceline.cli.failure import Failure
-from paceline.cli.files import scenario_failure
 from paceline.errors import ScenarioError
 from paceline.names import did_you_mean
 from paceline.runs import Run
@@ -44,4 +43,4 @@ def explained() -> Iterator[None]:
     try:
         yield
     except ScenarioError as error:
-        raise scenario_failure(error) from None
+        raise Failure.of(error) from None

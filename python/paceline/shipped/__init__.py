@@ -10,6 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+from paceline.names import nearest
+
 Kind = Literal["scenarios", "claims", "evaluation", "conformance", "include", "templates"]
 
 
@@ -43,6 +45,24 @@ def scenario(name: str) -> Path | None:
     begun = [full for full in known for one in (full, full.rpartition("/")[2]) if _of(one, name)]
     chosen = exact or sorted(begun, key=lambda full: (len(full.rpartition("/")[2]), full))
     return known[chosen[0]] if chosen else None
+
+
+def scenario_files() -> list[tuple[str, Path]]:
+    """Return the scenarios that can be run by name: those below ``./scenarios``, or ours."""
+    here = sorted(Path("scenarios").rglob("*.toml"))
+    return [(str(path), path) for path in here] or list(scenarios().items())
+
+
+def nearest_scenario(file: Path) -> str:
+    """Return a hint: the scenario whose name is nearest, first among those beside the file."""
+    beside = {path.name: str(path) for path in file.parent.glob("*.toml")}
+    if near := nearest(file.name, beside):
+        return f"did you mean {beside[near]}?"
+    known = {Path(name).stem: name for name, _ in scenario_files()}
+    near = nearest(file.stem, known)
+    if near:
+        return f"did you mean {known[near]}?"
+    return "`paceline list scenarios` shows scenarios, `paceline init` writes one"
 
 
 def _of(full: str, name: str) -> bool:

@@ -113,7 +113,7 @@ def _packets(run: Recorded) -> pl.DataFrame:
     except KeyError:
         raise SequenceError(
             f"{run.scenario} has no recorded packets",
-            "run it again with --set run.record.packets=true",
+            "`paceline run FILE --set run.record.packets=true` records them",
         ) from None
 
 

@@ -84,7 +84,7 @@ def export(
         raise Failure(
             "no-packets",
             f"{run[0]} has no recorded packets",
-            hint="run it again with --set run.record.packets=true",
+            hint="`paceline run FILE --set run.record.packets=true` records them",
         ) from None
     names = [str(path) for path in written]
     if json:

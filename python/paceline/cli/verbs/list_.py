@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from paceline import _paceline, guests, shipped
-from paceline.cli import console, files
+from paceline.cli import console
 from paceline.cli.app import Controllers, Json, app, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
@@ -90,7 +90,7 @@ def _columns() -> list[dict[str, Any]]:
 
 def _scenarios() -> list[dict[str, Any]]:
     rows = []
-    for name, path in files.scenario_files():
+    for name, path in shipped.scenario_files():
         head = _head(path)
         rows.append({"name": name, **{k: head.get(k) for k in ("about", "source")}})
     return rows

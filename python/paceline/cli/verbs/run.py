@@ -288,7 +288,7 @@ class Batch:
                     broken=self._keep_broken,
                 )
             except ScenarioError as error:
-                raise files.scenario_failure(error) from None
+                raise Failure.of(error) from None
             except UnavailableError as error:
                 raise files.unavailable_failure(error, self.path) from None
             except MemoryLimitError as error:

@@ -159,7 +159,7 @@ def shell(
             text, path, pairs, options.seed, words, options.server, flows, up
         )
     except ScenarioError as error:
-        raise files.scenario_failure(error) from None
+        raise Failure.of(error) from None
     except UnavailableError as error:
         raise files.unavailable_failure(error, path) from None
     except RunError as error:

@@ -173,7 +173,7 @@ def sweep(
             tables=options.tables or (),
         )
     except ScenarioError as error:
-        raise files.scenario_failure(error) from None
+        raise Failure.of(error) from None
     except NoSweepError as error:
         hint = 'say what to vary: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
         raise Failure("no-sweep", str(error), hint=hint, file=file) from None
@@ -224,7 +224,7 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
                 code=Exit.INTERRUPTED,
             ) from None
         except ScenarioError as error:
-            raise files.scenario_failure(error) from None
+            raise Failure.of(error) from None
         except LedgerError as error:
             hint = "choose another folder with --out, or discard it with --fresh"
             raise Failure("another-sweep", str(error), hint=hint, file=str(out)) from None

@@ -132,7 +132,7 @@ def _trace(name: str | None, out: Path | None, seed: int | None, *, json: bool) 
     try:
         kernel, controller, receiver, calls = _paceline.vm_trace(text, path, seed)
     except ScenarioError as error:
-        raise files.scenario_failure(error) from None
+        raise Failure.of(error) from None
     with store.writing(out) as fresh:
         fresh.write_text(stock.trace(controller, receiver, calls))
     if json:

@@ -221,10 +221,10 @@ def _steadily(steady: Sequence[Round], there: Sequence[Round], rtt_ns: int) -> l
             found.append(
                 f"its RTT is {_time(their)} above the base RTT, the reference's {_time(own)}"
             )
-    own, their = (_lost(rows) for rows in (steady, there))
-    if own is not None and their is not None and abs(their - own) > _LOSS:
+    lost, theirs_lost = (_lost(rows) for rows in (steady, there))
+    if lost is not None and theirs_lost is not None and abs(theirs_lost - lost) > _LOSS:
         found.append(
-            f"it loses {100 * their:.1f} % of its packets, the reference {100 * own:.1f} %"
+            f"it loses {100 * theirs_lost:.1f} % of its packets, the reference {100 * lost:.1f} %"
         )
     return found
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from paceline import _paceline, answers, store
-from paceline.errors import NotARunError
+from paceline.errors import ArgumentError, NotARunError
 from paceline.grid import Axis, Grid
 from paceline.measures import higher_is_better, of_flow, unknown
+from paceline.names import did_you_mean
 from paceline.reading import read_json, read_parquet
 from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
@@ -101,6 +102,9 @@ class Sweep:
 
     def values(self, metric: str) -> list[list[float | None]]:
         """Return a metric at each point, for each seed."""
+        if unknown([metric]):
+            hint = did_you_mean(metric, self.runs.columns, "`paceline list metrics` lists them")
+            raise ArgumentError(f"no metric is called {metric!r}", hint=hint)
         flow = of_flow(metric)
         return self._by_point(flow[0] if flow else None, flow[1] if flow else metric)
 
