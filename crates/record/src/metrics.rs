@@ -130,7 +130,7 @@ pub const METRICS: &[MetricSpec] = &[
         label: "Median RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
-        formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
+        formula: "50th percentile, by nearest rank, of the latest RTT at each sample in which one was measured",
         window: RTT_WINDOW,
         censored: None,
         compute: |rows| percentile(rows.all_rtts(), 50),
@@ -160,7 +160,7 @@ pub const METRICS: &[MetricSpec] = &[
         label: "Mean RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
-        formula: "mean of the latest RTT at each sample",
+        formula: "mean of the latest RTT at each sample in which one was measured",
         window: RTT_WINDOW,
         censored: None,
         compute: |rows| whole_mean(rows.all_rtts()),
@@ -326,7 +326,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         label: "Median RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
-        formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
+        formula: "50th percentile, by nearest rank, of the latest RTT at each sample in which one was measured",
         window: ACTIVE,
         censored: None,
         compute: |rows, flow| percentile(rows.rtts(flow), 50),
@@ -346,7 +346,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         label: "Mean RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
-        formula: "mean of the latest RTT at each sample",
+        formula: "mean of the latest RTT at each sample in which one was measured",
         window: ACTIVE,
         censored: None,
         compute: |rows, flow| whole_mean(rows.rtts(flow)),
@@ -546,6 +546,7 @@ Every metric is a pure function over the tables of a run, defined in one place. 
 - The *bottleneck* is the link with data that carried the largest part of its capacity in the window; if two are equal, the first.
 - Samples are taken at equal intervals, so that a percentile over them is weighted by time; rows between them, as `record.rounds` asks for, do not count.
 - An undefined time that has a place where it is *censored* was not missed: it is longer than what the run could show. A run's `censored` gives how long at least, and comparisons count it as that.
+- An RTT was *measured* in a sample if since the flow's sample before, data was acknowledged or the latest RTT changed. A flow that is idle, or waits for a timeout, has none, however long.
 - A flow that is not active in a bin does not count in it: one that starts late or ends early does not look unfair.
 ";
 

@@ -58,7 +58,8 @@ table! {
         pacing_bps: Option<Rate>,
         /// Delivery rate of the latest rate sample.
         delivery_bps: Option<Rate>,
-        /// Latest RTT sample; null before the first.
+        /// Latest RTT sample; null before the first, and in imported captures and qlogs if there was
+        /// none since the row before.
         rtt_ns: Option<Duration>,
         /// Smoothed RTT.
         srtt_ns: Option<Duration>,

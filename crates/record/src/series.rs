@@ -177,7 +177,7 @@ impl<'a> Series<'a> {
         Some(*self.goodput.get_or_init(|| self.total_goodput(window)))
     }
 
-    /// The latest RTTs in a flow's rows while it is active, in rising order.
+    /// The RTTs of a flow's rows in which one was measured while it is active, in rising order.
     pub(crate) fn rtts<'f>(&self, flow: &'f FlowSeries) -> &'f [i64] {
         flow.rtts.get_or_init(|| {
             let Some(active) = flow.active else {
@@ -192,12 +192,20 @@ impl<'a> Series<'a> {
                 let before = latest.replace(t / self.interval);
                 before != latest || *t == active.to
             };
-            let rows: Vec<usize> = flow.rows.iter().filter(regular).copied().collect();
+            // A flow without new acknowledgments keeps its latest RTT, which counts once.
+            let mut known = None;
+            let measured = |row: &&usize| {
+                let rtt = self.rtts.is_valid(**row).then(|| self.rtts.value(**row));
+                let now = (self.acknowledged.get(**row), rtt);
+                known.replace(now) != Some(now)
+            };
+            let rows = flow.rows.iter().filter(regular).filter(measured);
+            let rows: Vec<usize> = rows.copied().collect();
             self.pick(&rows, self.times, self.rtts, active)
         })
     }
 
-    /// The latest RTTs in the rows of all flows while each is active, in rising order.
+    /// The same of all flows, in rising order.
     pub(crate) fn all_rtts(&self) -> &[i64] {
         self.sorted_rtts.get_or_init(|| {
             let count = self.flows.iter().map(|flow| self.rtts(flow).len()).sum();
