@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import paceline
@@ -110,20 +112,22 @@ def segment(
     flags: int = 16,
     back: bool = False,
     options: bytes = b"",
+    window: int = 1000,
+    number: int = 0,
 ) -> bytes:
-    """Return an IPv4 packet between 10.0.0.1:80 and 10.0.0.2:9."""
+    """Return an IPv4 packet between 10.0.0.1:80 and 10.0.0.2:9, with this identification."""
     ends = bytes([10, 0, 0, 1, 10, 0, 0, 2]), struct.pack(">HH", 80, 9)
     if back:
         ends = bytes([10, 0, 0, 2, 10, 0, 0, 1]), struct.pack(">HH", 9, 80)
     words = (20 + len(options)) // 4
-    tcp = ends[1] + struct.pack(">IIBBHHH", seq, ack, words << 4, flags, 1000, 0, 0) + options
+    tcp = ends[1] + struct.pack(">IIBBHHH", seq, ack, words << 4, flags, window, 0, 0) + options
     total = 20 + len(tcp) + length
-    ip = struct.pack(">BBHHHBBH", 0x45, 0, total, 0, 0, 64, 6, 0) + ends[0]
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, total, number, 0, 64, 6, 0) + ends[0]
     # The payload was not captured.
     return ip + tcp
 
 
-def pcap(packets: list[tuple[float, bytes]], link: int = 101) -> bytes:
+def pcap(packets: Sequence[tuple[float, bytes]], link: int = 101) -> bytes:
     """Return a capture; times are in milliseconds."""
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, link)
     rows = []
@@ -204,7 +208,7 @@ def test_what_a_capture_missed_is_said(tmp_path: Path) -> None:
     rows = [row for row in LOSS if row[0] not in (22, 23, 46)]
     run = capture(tmp_path, pcap([*rows[:7], (66, segment(500, 7100, back=True))]))
     assert run.source is not None
-    assert "acknowledged bytes that are not in the capture: 2000" in run.source["notes"]
+    assert "acknowledged bytes that are not in the capture: 4000" in run.source["notes"]
     assert run.flows["goodput_bytes"].to_list() == [7000]
 
 
@@ -229,11 +233,317 @@ def test_a_capture_that_ends_within_a_packet_is_incomplete(tmp_path: Path) -> No
     assert run.flows["goodput_bytes"].to_list() == [5000]
 
 
+def notes(run: paceline.Run) -> list[str]:
+    assert run.source is not None
+    return list(run.source["notes"])
+
+
+def test_a_reset_without_the_ack_flag_acknowledges_nothing(tmp_path: Path) -> None:
+    first = 3_000_000_000
+    rows = [
+        (0, segment(first, 0, flags=SYN)),
+        (20, segment(5000, first + 1, flags=SYN | 16, back=True)),
+        (40, segment(first + 1, 5001)),
+        (41, segment(first + 1, 5001, 500)),
+        (61, segment(5001, first + 501, back=True)),
+        (62, segment(5001, first + 501, 1000, back=True)),
+        (63, segment(6001, first + 501, 1000, back=True)),
+        (80, segment(first + 501, 7001)),
+        # It also has 30 bytes of text, which are no data.
+        (1000, segment(7001, 0, 30, flags=RST, back=True)),
+    ]
+    run = capture(tmp_path, pcap(rows))
+    assert run.flows["goodput_bytes"].to_list() == [500, 2000]
+    assert run.flows["sent_packets"].to_list() == [1, 2]
+    assert not any("not in the capture" in note for note in notes(run))
+
+
+#: Two segments, the second of which the capture has.
+GAP = [
+    *LOSS[:3],
+    (21, segment(100, 500, 1000)),
+    (23, segment(2100, 500, 1000)),
+    (43, segment(500, 3100, back=True)),
+    (60, segment(3100, 500, 1000)),
+    (80, segment(500, 4100, back=True)),
+]
+
+
+def test_a_gap_within_the_data_is_told(tmp_path: Path) -> None:
+    run = capture(tmp_path, pcap(GAP))
+    assert "acknowledged bytes that are not in the capture: 1000" in notes(run)
+    assert run.flows["goodput_bytes"].to_list() == [4000]
+    # The ACK of 3100 may have waited for what is missing.
+    assert run.samples["rtt_ns"].drop_nulls().unique().to_list() == [20_000_000]
+
+
+def test_rtts_count_where_one_was_measured(tmp_path: Path) -> None:
+    rows: list[tuple[float, bytes]] = [*LOSS[:3]]
+    for n, (at, rtt) in enumerate([(41, 20), (62, 20), (83, 200), (10_000, 20)]):
+        rows.append((at, segment(100 + 1000 * n, 500, 1000)))
+        rows.append((at + rtt, segment(500, 1100 + 1000 * n, back=True)))
+    (flow,) = capture(tmp_path, pcap(rows)).flow_metrics
+    # Of 20, 20, 200, 20 ms, however long the flow was silent after the third.
+    assert (flow["rtt_p50_ns"], flow["rtt_p95_ns"]) == (20_000_000, 200_000_000)
+    assert flow["rtt_mean_ns"] == 65_000_000
+
+
+@pytest.mark.parametrize("after", [[], [(3000, segment(500, 3100, back=True, flags=RST))]])
+def test_a_flow_shorter_than_a_row_has_its_own_time(
+    tmp_path: Path, after: list[tuple[float, bytes]]
+) -> None:
+    rows = [
+        (0, segment(500, 2000, back=True)),
+        (0.2, segment(500, 8000, back=True)),
+        (1.0, segment(8000, 500, 1000)),
+        (1.2, segment(9000, 500, 1000)),
+        (1.3, segment(500, 9000, back=True)),
+    ]
+    (flow,) = capture(tmp_path, pcap([*rows, *after])).flow_metrics
+    # 1000 bytes were acknowledged within 0.3 ms.
+    assert flow["goodput_bps"] == pytest.approx(8e6 / 0.3, rel=1e-6)
+    assert flow["rtt_p50_ns"] == 300_000
+
+
+def test_probes_are_no_data_and_repacketised_data_is_split(tmp_path: Path) -> None:
+    rows = [
+        *LOSS[:3],
+        (21, segment(100, 500, 1000)),
+        (41, segment(500, 1100, back=True, window=0)),
+        # The closed window is probed twice, with one byte.
+        (241, segment(1100, 500, 1)),
+        (261, segment(500, 1100, back=True, window=0)),
+        (641, segment(1100, 500, 1)),
+        (661, segment(500, 1100, back=True)),
+        (662, segment(1100, 500, 1000)),
+        # It is lost, and sent again with what follows it.
+        (900, segment(1100, 500, 1460)),
+        (920, segment(500, 2560, back=True)),
+        # A keepalive.
+        (60_000, segment(2559, 500, 1)),
+        (60_020, segment(500, 2560, back=True)),
+    ]
+    run = capture(tmp_path, pcap(rows))
+    (flow,) = run.flows.to_dicts()
+    assert (flow["sent_packets"], flow["retransmitted_packets"]) == (3, 1)
+    assert (flow["goodput_bytes"], flow["stop_ns"]) == (2460, 920_000_000)
+    assert not any("not in the capture" in note for note in notes(run))
+    rows_of = run.packets.filter(pl.col("kind").cast(str).is_in(["send", "retransmit"]))
+    told = rows_of.select(pl.col("kind").cast(str), "seq_bytes", "len_bytes").rows()
+    assert told[2:] == [("retransmit", 1000, 1000), ("send", 2000, 460)]
+
+
+def test_a_probe_that_is_accepted_is_not_missing(tmp_path: Path) -> None:
+    rows = [
+        *LOSS[:3],
+        (21, segment(100, 500, 1000)),
+        (41, segment(500, 1100, back=True, window=0)),
+        (241, segment(1100, 500, 1)),
+        (261, segment(500, 1101, back=True)),
+        (262, segment(1101, 500, 1000)),
+        (282, segment(500, 2101, back=True)),
+    ]
+    run = capture(tmp_path, pcap(rows))
+    assert run.flows["goodput_bytes"].to_list() == [2001]
+    assert not any("not in the capture" in note for note in notes(run))
+    assert not any("out of order" in note for note in notes(run))
+
+
+SIZE = struct.pack(">BBH", 2, 4, 1460)
+
+
+def offloaded(*, ids: bool) -> list[tuple[float, bytes]]:
+    """Return 10 segments that left as one, of which the third and fourth are lost; and 2 more."""
+
+    def number(n: int) -> int:
+        return n if ids else 0
+
+    blocks = struct.pack(">BBBBII", 1, 1, 5, 10, 100 + 4 * 1460, 14_700)
+    return [
+        (0, segment(99, 0, flags=SYN, options=SIZE, number=number(1))),
+        (20, segment(499, 100, flags=SYN | 16, back=True, options=SIZE)),
+        (20.1, segment(100, 500, number=number(2))),
+        (21, segment(100, 500, 14_600, number=number(3))),
+        (41, segment(500, 100 + 2 * 1460, back=True, number=number(8))),
+        (41.5, segment(500, 100 + 2 * 1460, back=True, options=blocks, number=number(9))),
+        (42, segment(100 + 2 * 1460, 500, 2 * 1460, number=number(13))),
+        (62, segment(500, 14_700, back=True, number=number(10))),
+        (63, segment(14_700, 500, 1000, number=number(15))),
+        (83, segment(500, 15_700, back=True, number=number(11))),
+    ]
+
+
+def test_merged_segments_count_as_packets(tmp_path: Path) -> None:
+    run = capture(tmp_path, pcap(offloaded(ids=True)))
+    (flow,) = run.flows.to_dicts()
+    # 10 + 2 + 1, although three segments were captured.
+    assert (flow["sent_packets"], flow["retransmitted_packets"]) == (13, 2)
+    assert flow["mss_bytes"] == 1460
+    assert any(
+        "offload merged" in note and note.endswith("SYNs announce: 2") for note in notes(run)
+    )
+    # Without a SYN, by the size that the segments are multiples of.
+    run = capture(tmp_path, pcap(offloaded(ids=True)[2:]))
+    (flow,) = run.flows.to_dicts()
+    assert (flow["sent_packets"], flow["retransmitted_packets"]) == (13, 2)
+    assert any("without a SYN: 2" in note for note in notes(run))
+
+
+def split(frame: bytes) -> list[bytes]:
+    """Return the packets that offload makes of a segment; identifications count up."""
+    total, number = struct.unpack(">HH", frame[2:6])
+    (seq,) = struct.unpack(">I", frame[24:28])
+    parts = []
+    for place, at in enumerate(range(0, total - 40, 1460)):
+        length = min(1460, total - 40 - at)
+        identity = struct.pack(">HH", 40 + length, number + place if number else 0)
+        part = frame[:2] + identity + frame[6:24] + struct.pack(">I", seq + at) + frame[28:]
+        parts.append(part)
+    return parts
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("how", ["twice", "split later", "split before", "tagged"])
+def test_what_is_captured_twice_counts_once(tmp_path: Path, how: str, *, ids: bool) -> None:
+    rows = offloaded(ids=ids)
+    doubled: list[tuple[float, bytes]] = []
+    for at, frame in rows:
+        whole = [frame] if len(frame) > 40 or frame[33] & 2 else split(frame) or [frame]
+        copies = {
+            "twice": [frame, frame],
+            "tagged": [frame, frame],
+            "split later": [frame, *whole],
+            "split before": [*whole, frame],
+        }[how]
+        doubled += [(at + 0.001 * n, copy) for n, copy in enumerate(copies)]
+    link = 101
+    if how == "tagged":
+        # The same packet, with and without a VLAN tag.
+        tags = [b"\x08\0", b"\x81\0\0\7\x08\0"]
+        doubled = [(at, bytes(12) + tags[n % 2] + frame) for n, (at, frame) in enumerate(doubled)]
+        link = 1
+    run, once = capture(tmp_path, pcap(doubled, link)), capture(tmp_path, pcap(rows), "once.pcap")
+    assert run.flows["retransmitted_packets"].to_list() == [2]
+    assert run.flows["sent_packets"].to_list() == [13]
+    for name in ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns"):
+        assert run.flow_metrics[0][name] == pytest.approx(once.flow_metrics[0][name], rel=1e-3)
+    said = [note for note in notes(run) if "captured more than once" in note]
+    assert said == [
+        f"packets captured more than once, of which the first counts: {len(doubled) - 10}"
+    ] or (how == "split before" and len(said) == 1)
+
+
+def test_a_retransmission_is_no_copy(tmp_path: Path) -> None:
+    # An RTT of 0.2 ms; the second is sent again after 0.3 ms, with the same header.
+    rows = [
+        (0, segment(99, 0, flags=SYN)),
+        (0.2, segment(499, 100, flags=SYN | 16, back=True)),
+        (0.201, segment(100, 500)),
+        *[(1 + n / 100, segment(100 + 1000 * n, 500, 1000)) for n in range(3)],
+        (1.2, segment(500, 1100, back=True)),
+        (1.31, segment(1100, 500, 1000)),
+        (1.51, segment(500, 3100, back=True)),
+    ]
+    run = capture(tmp_path, pcap(rows))
+    assert run.flows["retransmitted_packets"].to_list() == [1]
+    # Soon, but with another identification.
+    again = [(at, frame) for at, frame in rows if at != 1.31]
+    numbered = [
+        (at, frame[:4] + struct.pack(">H", 50 + n) + frame[6:])
+        for n, (at, frame) in enumerate(again)
+    ]
+    numbered.append((1.021, segment(1100, 500, 1000, number=70)))
+    run = capture(tmp_path, pcap(sorted(numbered)))
+    assert run.flows["retransmitted_packets"].to_list() == [1]
+
+
+def stamped(value: int, echo: int) -> bytes:
+    return struct.pack(">BBBBII", 1, 1, 8, 10, value, echo)
+
+
+def test_an_echo_that_waited_for_data_is_no_rtt(tmp_path: Path) -> None:
+    rows: list[tuple[float, bytes]] = []
+    at = 0.0
+    # Near the receiver: an RTT of 30 ms; before the fifth segment the application waits for 45 s.
+    for n in range(10):
+        at += 45_000 if n == 5 else 30
+        rows.append((at, segment(100 + 1000 * n, 500, 1000, options=stamped(n + 1, 1000 + n))))
+        answer = segment(500, 1100 + 1000 * n, back=True, options=stamped(1001 + n, n + 1))
+        rows.append((at + 0.1, answer))
+    run = capture(tmp_path, pcap(rows))
+    assert run.samples["rtt_ns"].drop_nulls().unique().to_list() == [30_000_000]
+    assert "echoes of timestamps that may have waited for data, left out of RTTs: 1" in notes(run)
+
+
+def test_reordering_is_told_by_timestamps_and_identifications(tmp_path: Path) -> None:
+    def run(stamps: list[int] | None, ids: list[int] | None) -> int:
+        rows: list[tuple[float, bytes]] = [*LOSS[:3]]
+        # The sixth arrives 15 ms after the seventh: more than a quarter of the RTT.
+        for place, n in enumerate([0, 1, 2, 3, 4, 6, 5]):
+            options = stamped(stamps[place], 0) if stamps else b""
+            number = ids[place] if ids else 0
+            frame = segment(100 + 1000 * n, 500, 1000, options=options, number=number)
+            rows.append((21 + place + 15 * (n == 5), frame))
+        return int(capture(tmp_path, pcap(rows)).flows["retransmitted_packets"][0])
+
+    assert run(None, None) == 1
+    assert run([1, 2, 3, 4, 5, 7, 6], None) == 0
+    assert run([1, 2, 3, 4, 5, 7, 9], None) == 1
+    assert run(None, [1, 2, 3, 4, 5, 7, 6]) == 0
+    assert run(None, [1, 2, 3, 4, 5, 7, 9]) == 1
+
+
+def test_a_capture_without_acknowledgments_counts_what_it_has(tmp_path: Path) -> None:
+    rows = [(n * 10, segment(100 + 1000 * n, 500, 1000)) for n in range(11)]
+    run = capture(tmp_path, pcap(rows))
+    assert run.flows["goodput_bytes"].to_list() == [11_000]
+    assert any("without acknowledgments" in note for note in notes(run))
+
+
+def test_a_file_out_of_order_is_sorted(tmp_path: Path) -> None:
+    rows = list(LOSS)
+    for n in range(3, len(rows) - 1, 2):
+        rows[n], rows[n + 1] = rows[n + 1], rows[n]
+    run, plain = capture(tmp_path, pcap(rows)), capture(tmp_path, pcap(LOSS), "plain.pcap")
+    assert run.samples.equals(plain.samples)
+    assert run.packets.equals(plain.packets)
+    assert any("were sorted" in note for note in notes(run))
+
+
+def block(kind: int, body: bytes) -> bytes:
+    length = 12 + len(body)
+    return struct.pack("<II", kind, length) + body + struct.pack("<I", length)
+
+
+SECTION = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+INTERFACE = block(1, struct.pack("<HHI", 101, 0, 0))
+
+
+def test_blocks_of_pcapng_are_read_or_named(tmp_path: Path) -> None:
+    simple = b"".join(
+        block(3, struct.pack("<I", len(frame)) + frame) for _, frame in LOSS if len(frame) % 4 == 0
+    )
+    with pytest.raises(CaptureError, match="15 simple packet blocks, which have no time"):
+        capture(tmp_path, SECTION + INTERFACE + simple, "simple.pcapng")
+
+    def obsolete(ms: float, frame: bytes) -> bytes:
+        micros = round(ms * 1000)
+        head = struct.pack(
+            "<HHIIII", 0, 0, micros >> 32, micros & 0xFFFFFFFF, len(frame), len(frame)
+        )
+        return block(2, head + frame)
+
+    rows = b"".join(obsolete(ms, frame) for ms, frame in LOSS)
+    run = capture(tmp_path, SECTION + INTERFACE + rows + simple, "old.pcapng")
+    assert run.flows["goodput_bytes"].to_list() == [5000]
+    assert "simple packet blocks, which have no time: 15" in notes(run)
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
         (b"", "it is empty"),
-        (b"hello", "no capture, qlog or iperf3 output that is known"),
+        (b"hello", "no capture, qlog, iperf3 output or Flent data that is known"),
         (pcap([]), "the capture has no packet"),
         (pcap(LOSS, link=147), "a kind of link that is not read"),
         (pcap([(0, segment(1, 1))]), "none of 1 packets is of TCP with data"),
@@ -392,6 +702,71 @@ def test_a_sequence_that_is_cut_is_incomplete(tmp_path: Path) -> None:
     assert run.flows["goodput_bytes"].to_list() == [3000]
 
 
+def test_events_have_the_columns_that_the_file_lists(tmp_path: Path) -> None:
+    text = json.loads(arrays())
+    (trace,) = text["traces"]
+    trace["event_fields"] = [
+        "group_id",
+        "relative_time",
+        "CATEGORY",
+        "EVENT_TYPE",
+        "TRIGGER",
+        "DATA",
+    ]
+    trace["events"] = [
+        [7, time, kind, name, "x", data] for time, kind, name, data in trace["events"]
+    ]
+    run = capture(tmp_path, json.dumps(text).encode(), "log.qlog")
+    assert run.flows["goodput_bytes"].to_list() == [4000]
+    # Without a list, five columns are those of the first draft.
+    del trace["event_fields"]
+    trace["events"] = [event[1:] for event in trace["events"]]
+    run = capture(tmp_path, json.dumps(text).encode(), "log.qlog")
+    assert run.flows["goodput_bytes"].to_list() == [4000]
+
+
+def test_datagrams_count_as_data(tmp_path: Path) -> None:
+    def packet(number: int, frames: list[dict[str, Any]]) -> dict[str, Any]:
+        header = {"packet_type": "1RTT", "packet_number": number}
+        return {"header": header, "raw": {"length": 1250}, "frames": frames}
+
+    datagram = {"frame_type": "datagram", "length": 1200}
+    unnamed = {"frame_type": "unknown", "frame_type_bytes": 0x31, "raw": {"payload_length": 500}}
+    events = [
+        *[(float(n), "packet_sent", packet(n, [datagram])) for n in range(4)],
+        (20.0, "packet_received", acked([0, 2])),
+        (21.0, "packet_received", packet(9, [unnamed, datagram])),
+    ]
+    rows = [{"time": t, "name": f"transport:{name}", "data": data} for t, name, data in events]
+    text = json.dumps({"qlog_version": "0.3", "traces": [{"events": rows}]})
+    run = capture(tmp_path, text.encode(), "log.qlog")
+    # Three of four arrived, and a packet with two came back.
+    assert run.flows["goodput_bytes"].to_list() == [3600, 1700]
+    assert any("DATAGRAM frames" in note and note.endswith(": 6500") for note in notes(run))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_one_text_that_ends_early_is_read_up_to_there(tmp_path: Path, *, packed: bool) -> None:
+    text = whole().encode()
+    # Within the last event, as a process that is killed leaves it.
+    data = text[: text.rindex(b"acked_ranges")]
+    if packed:
+        data = gzip.compress(text)[:-30]
+    run = capture(tmp_path, data, "log.qlog")
+    assert run.incomplete == "the file ends within an event"
+    assert run.flows["goodput_bytes"].to_list() == [3000]
+
+
+def test_metrics_do_not_make_a_flow_longer(tmp_path: Path) -> None:
+    metrics = [(1000.0 * n, "metrics_updated", {"bytes_in_flight": 0}) for n in range(1, 9)]
+    later = [{"time": t, "name": f"recovery:{name}", "data": data} for t, name, data in metrics]
+    text = json.dumps({"qlog_version": "0.3", "traces": [{"events": [*objects(OLD), *later]}]})
+    run = capture(tmp_path, text.encode(), "log.qlog")
+    assert run.flows["stop_ns"].to_list() == [40_000_000]
+    # 4000 bytes in 40 ms.
+    assert run.flow_metrics[0]["goodput_bps"] == 800_000
+
+
 # iperf3.
 
 
@@ -427,13 +802,125 @@ def test_a_result_of_iperf3(tmp_path: Path, text: str) -> None:
     assert run.samples["retransmitted_packets"].to_list() == [0, 0, 1, 3]
 
 
+def udp(streams: int) -> dict[str, Any]:
+    """Return a test of UDP at the sender: 1000 packets of 1000 bytes a stream, from 400 lost."""
+
+    def row(socket: int, n: int) -> dict[str, Any]:
+        told = {"socket": socket, "start": float(n), "end": n + 1.0, "bytes": 500_000}
+        return {**told, "packets": 500, "sender": True}
+
+    sockets = range(5, 5 + streams)
+    totals = [
+        {"udp": {"socket": s, "bytes": 10**6, "packets": 1000, "lost_packets": 400 + 200 * (s - 5)}}
+        for s in sockets
+    ]
+    arrived = sum(1000 * (600 - 200 * n) for n in range(streams))
+    end = {"streams": totals, "sum_received": {"start": 0, "end": 2.5, "bytes": arrived}}
+    intervals = [{"streams": [row(s, n) for s in sockets]} for n in range(2)]
+    return {"start": {"test_start": {"protocol": "UDP"}}, "intervals": intervals, "end": end}
+
+
+def test_udp_counts_what_the_receiver_got(tmp_path: Path) -> None:
+    run = capture(tmp_path, json.dumps(udp(1)).encode(), "udp.json")
+    (flow,) = run.flows.to_dicts()
+    assert (flow["goodput_bytes"], flow["sent_packets"], flow["lost_packets"]) == (
+        600_000,
+        1000,
+        400,
+    )
+    # In the receiver's 2.5 s, and over time as it was sent.
+    assert run.flow_metrics[0]["goodput_bps"] == 600_000 * 8 / 2.5
+    assert run.samples["goodput_bytes"].to_list() == [0, 300_000, 600_000]
+    assert not any("senders wrote" in note for note in notes(run))
+    # The receiver tells a sum of all streams.
+    run = capture(tmp_path, json.dumps(udp(2)).encode(), "udp.json")
+    assert run.flows["goodput_bytes"].to_list() == [600_000, 400_000]
+
+
+def test_each_test_of_a_file_is_read(tmp_path: Path, cli: Command) -> None:
+    first, second = iperf3(), iperf3()
+    first["start"]["timestamp"] = {"timesecs": 1_700_000_000}
+    second["start"]["timestamp"] = {"timesecs": 1_700_000_010}
+    text = f"Server listening on 5201\n{json.dumps(first, indent=1)}\n---\n{json.dumps(second)}\n"
+    run = capture(tmp_path, text.encode(), "iperf3.json")
+    assert run.flows["goodput_bytes"].to_list() == [3_700_000, 3_700_000]
+    assert run.flows["start_ns"].to_list() == [0, 10_000_000_000]
+    assert [label[:7] for label in run.flows["label"]] == ["test 1:", "test 2:"]
+    # The count of retransmissions is shown, since iperf3 does not count packets.
+    assert "3 packets" in cli("import", "iperf3.json").stdout
+    # The last test is cut.
+    run = capture(tmp_path, text[: text.rindex('"interval') + 60].encode(), "cut.json")
+    assert run.incomplete is not None
+
+
+def test_a_test_that_is_cut_within_one_text_is_read_up_to_there(tmp_path: Path) -> None:
+    text = json.dumps(iperf3())
+    run = capture(tmp_path, text[: text.rindex('"retransmits": 2')].encode(), "iperf3.json")
+    assert run.incomplete is not None
+    assert run.flows["goodput_bytes"].to_list() == [2_500_000]
+
+
 def test_a_stream_of_iperf3_that_is_cut_is_incomplete(tmp_path: Path) -> None:
     run = capture(tmp_path, lines(iperf3())[:-40].encode(), "iperf3.json")
     assert run.incomplete is not None
     assert run.flows["goodput_bytes"].to_list() == [3_750_000]
 
 
+# Flent.
+
+
+def test_what_flent_gets_comes_back(simulated: paceline.Run, tmp_path: Path) -> None:
+    (file,) = export([simulated], "flent", tmp_path / "run.flent.gz")
+    data = json.loads(gzip.decompress(file.read_bytes()))
+    first, second = (data["results"][f"TCP upload::{n}"] for n in (1, 2))
+    average = data["results"]["TCP upload avg"]
+    # Only the first flow is active in the first second.
+    assert average[3] == first[3]
+    assert average[12] == (first[12] + second[12]) / 2
+    run = paceline.Run.capture(file)
+    assert run.backend == "flent"
+    assert run.flows["cc"].cast(str).to_list() == ["cubic", "bbr3"]
+    for told, known in zip(run.flow_metrics, simulated.flow_metrics, strict=True):
+        # To the step of 200 ms.
+        assert told["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.07)
+        assert told["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.1)
+    assert any("ping" in note for note in notes(run))
+
+
+def test_flents_series_by_hand(tmp_path: Path) -> None:
+    meta = {
+        "TCP download": {"UNITS": "Mbits/s", "CONG_CONTROL": "cubic"},
+        "TCP avg": {"UNITS": "Mbits/s"},
+    }
+    results = {
+        "TCP download": [None, None, 8.0, 4.0, None],
+        "TCP avg": [None, None, 8.0, 4.0, None],
+        "TCP download::tcp_rtt": [10.0, 10.0, 30.0, 20.0, 10.0],
+    }
+    data = {"metadata": {"SERIES_META": meta}, "x_values": [0, 1, 2, 3, 4], "results": results}
+    run = capture(tmp_path, json.dumps(data).encode(), "x.flent")
+    (flow,) = run.flows.to_dicts()
+    # 1 MB in the second that ends at 2 s, half in the next.
+    assert (flow["start_ns"], flow["goodput_bytes"], flow["cc"]) == (10**9, 1_500_000, "cubic")
+    assert run.flow_metrics[0]["goodput_bps"] == 6_000_000
+    assert "series that are no rates of a flow, left out: 2" in notes(run)
+    spoiled: list[dict[str, Any]] = [{"x_values": [0, 0]}, {"results": {}}, {"results": 7}]
+    for bad in spoiled:
+        with pytest.raises(CaptureError):
+            capture(tmp_path, json.dumps({**data, **bad}).encode(), "bad.flent")
+
+
 # The command.
+
+
+def test_a_file_of_no_known_format_gets_a_list_of_them(tmp_path: Path, cli: Command) -> None:
+    (tmp_path / "x.bin").write_bytes(b"snoop\0\0\0\0\0\0\2\0\0\0\4\xff\xfe")
+    result = cli("import", "x.bin")
+    assert result.returncode == 2
+    assert "has no known format" in result.stderr
+    for name in ("pcap", "qlog", "iperf3", "flent", "mahimahi", "csv", "editcap"):
+        assert name in result.stderr
+    assert "TOML" not in result.stderr
 
 
 def test_the_command_keeps_a_run_that_others_read(tmp_path: Path, cli: Command) -> None:

@@ -1,5 +1,7 @@
 //! Builds a record from the contents of a file.
 
+use std::collections::BTreeSet;
+
 use paceline_record::{
     EventKind, EventRow, FlowInfo, FlowTotals, PacketRow, Recorder, Run, RunInfo, SampleRow,
     in_words,
@@ -45,6 +47,8 @@ pub struct Build<'a> {
     /// The first flow that has not started.
     waiting: usize,
     active: Vec<usize>,
+    /// The ends of the active flows that have not passed.
+    ends: BTreeSet<(Instant, usize)>,
     next: Instant,
     /// Data that the record lacks or shows differently.
     pub notes: Vec<String>,
@@ -125,18 +129,27 @@ impl<'a> Build<'a> {
             format,
             recorder: Recorder::new(info, &fields, counters),
             interval,
-            spans: flows.iter().map(|told| (told.start, told.last)).collect(),
+            spans: flows
+                .iter()
+                .map(|told| (told.start, told.last.max(told.finished.unwrap_or_default())))
+                .collect(),
             waiting: 0,
             active: Vec::new(),
+            ends: BTreeSet::new(),
             next: Instant::ZERO,
             notes: Vec::new(),
             full: false,
         }
     }
 
-    /// Adds the rows of all times before `now`; `row` returns the known state of a flow. Returns
-    /// false when there is no room for more.
-    pub fn sample_until(&mut self, now: Instant, row: impl Fn(usize) -> SampleRow) -> bool {
+    /// Adds the rows of all times before `now`; `row` returns the known state of a flow, with what
+    /// was measured after a time: that of its row before. Returns false when there is no room for
+    /// more.
+    pub fn sample_until(
+        &mut self,
+        now: Instant,
+        row: impl Fn(usize, Option<Instant>) -> SampleRow,
+    ) -> bool {
         self.sample_shown(now, row, |_, _| {})
     }
 
@@ -144,20 +157,23 @@ impl<'a> Build<'a> {
     pub fn sample_shown(
         &mut self,
         now: Instant,
-        row: impl Fn(usize) -> SampleRow,
+        row: impl Fn(usize, Option<Instant>) -> SampleRow,
         show: impl Fn(usize, &mut Visitor<'_>),
     ) -> bool {
         while self.next < now {
             let at = self.next;
             self.start_until(at);
+            self.end_before(at, &row, &show);
             let (spans, interval) = (&self.spans, self.interval);
             self.active
                 .retain(|flow| spans.get(*flow).is_some_and(|span| at < span.1 + interval));
+            let before = self.before();
             for flow in &self.active {
+                self.ends.remove(&(at, *flow));
                 let sample = SampleRow {
                     t_ns: at,
                     flow: *flow as u32,
-                    ..row(*flow)
+                    ..row(*flow, before)
                 };
                 self.recorder.sample(sample, |visit| show(*flow, visit));
             }
@@ -172,16 +188,48 @@ impl<'a> Build<'a> {
                 self.next = self.next.max(Instant::ZERO + self.interval * steps);
             }
         }
+        self.end_before(now, &row, &show);
         true
+    }
+
+    /// The time of the row before the next regular one.
+    fn before(&self) -> Option<Instant> {
+        let since = self.next.since(Instant::ZERO).as_nanos();
+        let before = since.checked_sub(self.interval.as_nanos())?;
+        Some(Instant::from_nanos(before))
+    }
+
+    /// A row at the end of each flow that ends before `now`: it has the totals of the flow's time.
+    fn end_before(
+        &mut self,
+        now: Instant,
+        row: &impl Fn(usize, Option<Instant>) -> SampleRow,
+        show: &impl Fn(usize, &mut Visitor<'_>),
+    ) {
+        while let Some((end, flow)) = self.ends.first().copied().filter(|(end, _)| *end < now) {
+            self.ends.pop_first();
+            let sample = SampleRow {
+                t_ns: end,
+                flow: flow as u32,
+                ..row(flow, self.before())
+            };
+            self.recorder.sample(sample, |visit| show(flow, visit));
+        }
     }
 
     /// The flows that have started by then: later entries about one of them come after that.
     pub fn start_until(&mut self, at: Instant) {
-        while let Some((start, _)) = self.spans.get(self.waiting).filter(|span| span.0 <= at) {
+        while let Some((start, end)) = self
+            .spans
+            .get(self.waiting)
+            .copied()
+            .filter(|span| span.0 <= at)
+        {
             let flow = self.waiting as u32;
             self.recorder
-                .event(EventRow::new(*start, Some(flow), EventKind::Start));
+                .event(EventRow::new(start, Some(flow), EventKind::Start));
             self.active.push(self.waiting);
+            self.ends.insert((end, self.waiting));
             self.waiting += 1;
         }
     }

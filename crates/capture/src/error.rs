@@ -9,7 +9,7 @@ pub enum CaptureError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// Its beginning matches none of the supported formats.
-    #[error("it is no capture, qlog or iperf3 output that is known")]
+    #[error("it is no capture, qlog, iperf3 output or Flent data that is known")]
     Unknown,
     /// It violates its format.
     #[error("{what}")]

@@ -2,21 +2,33 @@
 //!
 //! Each stream is a flow, with a row at each of iperf3's intervals. The sender reports window, RTT
 //! and retransmissions. The receiver's count is known only at the end; until then the data sent is
-//! used.
+//! used. A file may hold several tests, as a server writes them, and lines of other programs.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
 
 use paceline_record::{EventKind, EventRow, Run, SampleRow};
 use paceline_units::{Bytes, Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::build::{Build, Told};
+use crate::cut::up_to_last;
 use crate::error::CaptureError;
 use crate::source::{Format, Source};
 
 /// The maximum size of a result: hours at ten intervals a second with dozens of streams.
-const MOST: usize = 256 << 20;
+const MOST: u64 = 256 << 20;
+
+/// A test: its parts in the file.
+#[derive(Default)]
+struct Test {
+    head: Value,
+    intervals: Vec<Value>,
+    end: Value,
+    /// Why it ended early.
+    cut: Option<String>,
+    /// When it began, after the first of the file.
+    begin: f64,
+}
 
 /// An interval's data about a stream.
 struct Row {
@@ -30,157 +42,276 @@ struct Row {
     packets: Option<u64>,
 }
 
-/// A stream, by iperf3's number of its socket.
+/// A stream, by its test and iperf3's number of its socket.
 #[derive(Default)]
 struct Stream {
     rows: Vec<Row>,
     /// Whether the host that wrote the file sends it.
     sender: Option<bool>,
+    /// Bytes that arrived, and when that count ends; from the summary.
+    arrived: Option<u64>,
+    last: f64,
+    /// Whether the rows count what was sent and not what arrived.
+    is_sent: bool,
+}
+
+impl Stream {
+    fn bytes(&self) -> u64 {
+        let bytes = self.rows.iter().map(|row| row.bytes);
+        bytes.fold(0, u64::saturating_add)
+    }
 }
 
 /// Reads a result of iperf3.
 pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
-    let (head, intervals, end, cut) = parts(source)?;
-    if let Some(error) = head
-        .get("error")
-        .or_else(|| end.get("error"))
-        .and_then(Value::as_str)
-        && intervals.is_empty()
-    {
-        return Err(CaptureError::empty(format!("iperf3 failed: {error}")));
+    let mut tests = tests(&source.text(MOST)?)?;
+    let has_rows = tests.iter().any(|test| !test.intervals.is_empty());
+    let why = tests.iter().find_map(|test| test.cut.clone());
+    if let Some(why) = why.filter(|_| !has_rows) {
+        return Err(CaptureError::empty(why));
     }
-    let mut streams: BTreeMap<u64, Stream> = BTreeMap::new();
+    place(&mut tests);
+    let mut streams: BTreeMap<(usize, u64), Stream> = BTreeMap::new();
     let mut omitted = 0_u64;
-    for interval in &intervals {
-        for told in list(interval, "streams") {
-            if told.get("omitted").and_then(Value::as_bool) == Some(true) {
-                omitted += 1;
-                continue;
-            }
-            let (Some(socket), Some(from), Some(to)) = (
-                whole(told, "socket"),
-                seconds(told, "start"),
-                seconds(told, "end"),
-            ) else {
-                return Err(CaptureError::damaged(
-                    "an interval has a stream without socket, start or end",
-                ));
-            };
-            let stream = streams.entry(socket).or_default();
-            stream.sender = told
-                .get("sender")
-                .and_then(Value::as_bool)
-                .or(stream.sender);
-            stream.rows.push(Row {
-                from,
-                to,
-                bytes: whole(told, "bytes").unwrap_or(0),
-                retransmits: whole(told, "retransmits"),
-                cwnd: whole(told, "snd_cwnd"),
-                rtt_us: whole(told, "rtt").filter(|rtt| *rtt > 0),
-                lost: whole(told, "lost_packets"),
-                packets: whole(told, "packets"),
-            });
-        }
+    for (number, test) in tests.iter().enumerate() {
+        omitted += collect(number, test, &mut streams)?;
     }
-    let streams: Vec<(u64, Stream)> = streams
+    let mut streams: Vec<((usize, u64), Stream)> = streams
         .into_iter()
         .filter(|(_, stream)| !stream.rows.is_empty())
         .collect();
     if streams.is_empty() {
         return Err(CaptureError::empty("it has no interval of a stream"));
     }
-    let totals = totals(&end);
-    let test = head.get("test_start").unwrap_or(&Value::Null);
-    let udp = test.get("protocol").and_then(Value::as_str) == Some("UDP");
-    let told: Vec<Told> = streams
-        .iter()
-        .map(|(socket, stream)| told(*socket, stream, &head, &end, totals.get(socket)))
-        .collect();
-    let last = |stream: &Stream| stream.rows.last().map_or(0.0, |row| row.to);
-    let ends = streams.iter().map(|(_, stream)| at(last(stream)));
-    let duration = ends.max().unwrap_or(Instant::ZERO).since(Instant::ZERO);
+    for (number, test) in tests.iter().enumerate() {
+        let own = streams.iter_mut().filter(|((of, _), _)| *of == number);
+        let mut own: Vec<(u64, &mut Stream)> =
+            own.map(|((_, socket), stream)| (*socket, stream)).collect();
+        arrivals(test, &mut own);
+    }
+    let mut told: Vec<Told> = Vec::new();
+    for ((number, socket), stream) in &streams {
+        let test = tests.get(*number).map_or(&Value::Null, |test| &test.head);
+        let end = tests.get(*number).map_or(&Value::Null, |test| &test.end);
+        let mut flow = describe(*socket, stream, test, end);
+        if tests.len() > 1 {
+            flow.label = format!("test {}: {}", number + 1, flow.label);
+        }
+        told.push(flow);
+    }
+    let last = told.iter().map(|told| told.last).max();
+    let duration = last.unwrap_or(Instant::ZERO).since(Instant::ZERO);
     let lengths = streams.iter().flat_map(|(_, stream)| &stream.rows);
     let lengths = lengths.map(|row| at(row.to).since(at(row.from)));
     let interval = lengths.max().unwrap_or(Duration::from_secs(1));
     let interval = interval.max(Duration::from_millis(1));
     let mut build = Build::new(source, Format::Iperf3, &told, duration, interval);
-    for (flow, (_, stream)) in (0..).zip(&streams) {
-        let arrived = told.get(flow as usize).map_or(0, |told| told.goodput);
-        rows(&mut build, flow, stream, arrived);
+    for (flow, ((_, stream), told)) in (0..).zip(streams.iter().zip(&told)) {
+        rows(&mut build, flow, stream, told);
     }
-    if let Some(cut) = cut {
-        build.cut(Instant::ZERO + duration, &cut);
+    if let Some(cut) = tests.iter().rev().find_map(|test| test.cut.as_ref()) {
+        build.cut(Instant::ZERO + duration, cut);
     }
-    notes(&mut build, &streams, udp, omitted);
-    let known = json!({ "test_start": test, "version": head.get("version") });
-    Ok(build.finish(&told, Some(("iperf3", known))))
+    notes(&mut build, &tests, &streams, omitted);
+    let known = tests.first().map(|test| {
+        let start = test.head.get("test_start");
+        json!({ "test_start": start, "version": test.head.get("version") })
+    });
+    Ok(build.finish(&told, Some(("iperf3", json!(known)))))
 }
 
-/// Its start, its intervals, its end, and the reason if it ended early.
-type Parts = (Value, Vec<Value>, Value, Option<String>);
-
-fn parts(source: &Source<'_>) -> Result<Parts, CaptureError> {
-    let mut text = Vec::new();
-    let mut reader = source.open()?;
-    loop {
-        let chunk = reader.fill_buf()?;
-        if chunk.is_empty() {
-            break;
-        }
-        text.extend_from_slice(chunk);
-        let length = chunk.len();
-        reader.consume(length);
-        if text.len() > MOST {
-            return Err(CaptureError::damaged("it is larger than 256 MiB"));
-        }
-    }
-    source.check()?;
-    if let Ok(mut whole) = serde_json::from_slice::<Value>(&text)
-        && whole.get("event").is_none()
-    {
-        let mut take = |key: &str| whole.get_mut(key).map(Value::take).unwrap_or_default();
-        let (mut head, intervals, end) = (take("start"), take("intervals"), take("end"));
-        if let (Some(error), Some(head)) = (whole.get("error").cloned(), head.as_object_mut()) {
-            head.insert("error".to_owned(), error);
-        }
-        return match intervals {
-            Value::Array(intervals) => Ok((head, intervals, end, None)),
-            _ => Err(CaptureError::damaged("it has no list of intervals")),
-        };
-    }
-    // A line for each event.
-    let (mut head, mut end, mut intervals) = (Value::Null, Value::Null, Vec::new());
-    let mut cut = None;
-    for (number, line) in text.split(|octet| *octet == b'\n').enumerate() {
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
-            if head.is_null() {
-                return Err(CaptureError::damaged(
-                    "it is no JSON, whole or line by line",
-                ));
+/// The tests of a file: JSON texts, or a line for each event. Lines that begin neither are of other
+/// programs.
+fn tests(text: &[u8]) -> Result<Vec<Test>, CaptureError> {
+    let mut tests: Vec<Test> = Vec::new();
+    let mut is_stream = false;
+    let mut rest = text;
+    while let Some(begin) = begin(rest) {
+        rest = rest.get(begin..).unwrap_or_default();
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<Value>();
+        let value = values.next();
+        let read = values.byte_offset();
+        match value {
+            Some(Ok(value)) => {
+                rest = rest.get(read..).unwrap_or_default();
+                is_stream |= value.get("event").is_some();
+                add(&mut tests, value);
             }
-            cut = Some(format!(
-                "the file ends or is damaged at line {}",
-                number + 1
-            ));
-            break;
+            Some(Err(error)) => {
+                let why = "the file ends or is damaged within a test";
+                let begun = up_to_last(rest, "intervals").filter(|_| !is_stream);
+                let is_end = error.is_eof();
+                if let Some(value) = begun {
+                    add(&mut tests, value);
+                }
+                if let Some(test) = tests.last_mut() {
+                    test.cut.get_or_insert_with(|| why.to_owned());
+                }
+                if is_end {
+                    break;
+                }
+                rest = rest.get(1..).unwrap_or_default();
+            }
+            None => break,
+        }
+    }
+    if tests.is_empty() {
+        return Err(CaptureError::damaged("it has no JSON text of a test"));
+    }
+    if is_stream {
+        for test in tests.iter_mut().filter(|test| test.end.is_null()) {
+            let why = "the file ends before iperf3's summary";
+            test.cut.get_or_insert_with(|| why.to_owned());
+        }
+    }
+    Ok(tests)
+}
+
+/// Where the next JSON object begins: at the beginning of a line, or right here.
+fn begin(text: &[u8]) -> Option<usize> {
+    let blank = text
+        .iter()
+        .take_while(|octet| !octet.is_ascii_graphic())
+        .count();
+    if text.get(blank) == Some(&b'{') {
+        return Some(blank);
+    }
+    let line = text.windows(2).position(|pair| pair == b"\n{")?;
+    Some(line + 1)
+}
+
+/// Adds a JSON text: a test, or an event of the last one.
+fn add(tests: &mut Vec<Test>, mut value: Value) {
+    let mut take = |key: &str| value.get_mut(key).map(Value::take).unwrap_or_default();
+    let event = take("event");
+    let Some(event) = event.as_str() else {
+        let (head, intervals, end) = (take("start"), take("intervals"), take("end"));
+        let error = take("error");
+        let cut = error.as_str().map(|why| format!("iperf3 failed: {why}"));
+        let Value::Array(intervals) = intervals else {
+            return;
         };
-        let data = event.get_mut("data").map(Value::take).unwrap_or_default();
-        match event.get("event").and_then(Value::as_str) {
-            Some("start") => head = data,
-            Some("interval") => intervals.push(data),
-            Some("end") => end = data,
-            Some("error") => cut = data.as_str().map(|why| format!("iperf3 failed: {why}")),
+        tests.push(Test {
+            head,
+            intervals,
+            end,
+            cut,
+            begin: 0.0,
+        });
+        return;
+    };
+    let data = take("data");
+    if event == "start" || tests.is_empty() {
+        tests.push(Test::default());
+    }
+    if let Some(test) = tests.last_mut() {
+        match event {
+            "start" => test.head = data,
+            "interval" => test.intervals.push(data),
+            "end" => test.end = data,
+            "error" => test.cut = data.as_str().map(|why| format!("iperf3 failed: {why}")),
             _ => {}
         }
     }
-    if end.is_null() {
-        cut.get_or_insert_with(|| "the file ends before iperf3's summary".to_owned());
+}
+
+/// Places tests one after the other, at their distance if it is known.
+fn place(tests: &mut [Test]) {
+    let clock = |test: &Test| test.head.get("timestamp")?.get("timesecs")?.as_f64();
+    let first = tests.first().and_then(clock);
+    let mut free = 0.0_f64;
+    for test in tests {
+        let begin = clock(test)
+            .zip(first)
+            .map_or(free, |(own, first)| own - first);
+        // Not more than a year apart.
+        test.begin = begin.max(free).min(free + 3.2e7);
+        let streams = test.intervals.iter().flat_map(|one| list(one, "streams"));
+        let last = streams.filter_map(|told| seconds(told, "end"));
+        free = test.begin + last.fold(0.0, f64::max);
     }
-    Ok((head, intervals, end, cut))
+}
+
+/// Adds the rows of a test; returns how many were left out because the test omits them.
+fn collect(
+    number: usize,
+    test: &Test,
+    streams: &mut BTreeMap<(usize, u64), Stream>,
+) -> Result<u64, CaptureError> {
+    let mut omitted = 0;
+    for told in test.intervals.iter().flat_map(|one| list(one, "streams")) {
+        if told.get("omitted").and_then(Value::as_bool) == Some(true) {
+            omitted += 1;
+            continue;
+        }
+        let (Some(socket), Some(from), Some(to)) = (
+            whole(told, "socket"),
+            seconds(told, "start"),
+            seconds(told, "end"),
+        ) else {
+            return Err(CaptureError::damaged(
+                "an interval has a stream without socket, start or end",
+            ));
+        };
+        let stream = streams.entry((number, socket)).or_default();
+        stream.sender = told
+            .get("sender")
+            .and_then(Value::as_bool)
+            .or(stream.sender);
+        stream.last = test.begin + to;
+        stream.rows.push(Row {
+            from: test.begin + from,
+            to: test.begin + to,
+            bytes: whole(told, "bytes").unwrap_or(0),
+            retransmits: whole(told, "retransmits"),
+            cwnd: whole(told, "snd_cwnd"),
+            rtt_us: whole(told, "rtt").filter(|rtt| *rtt > 0),
+            lost: whole(told, "lost_packets"),
+            packets: whole(told, "packets"),
+        });
+    }
+    Ok(omitted)
+}
+
+/// What arrived of each stream that the host sends. A receiver counts per stream for TCP; for UDP
+/// there is a sum of all streams, and each stream's loss.
+fn arrivals(test: &Test, streams: &mut [(u64, &mut Stream)]) {
+    let totals = totals(&test.end);
+    let sum = test.end.get("sum_received");
+    let of_sum = |key: &str| whole(sum?, key).filter(|count| *count > 0);
+    let mut expected = Vec::new();
+    for (socket, stream) in streams.iter_mut() {
+        let Some(total) = totals.get(socket) else {
+            continue;
+        };
+        if let Some(receiver) = total.get("receiver") {
+            stream.arrived = whole(receiver, "bytes").filter(|bytes| *bytes > 0);
+            let end = seconds(receiver, "end").unwrap_or(0.0);
+            stream.last = stream.last.max(test.begin + end);
+        } else if let Some(udp) = total.get("udp").filter(|_| stream.sender != Some(false)) {
+            stream.is_sent = true;
+            let counts = [whole(udp, "packets"), whole(udp, "lost_packets")];
+            let [Some(packets @ 1..), Some(lost)] = counts else {
+                continue;
+            };
+            let share = packets.saturating_sub(lost) as f64 / packets as f64;
+            expected.push((*socket, stream.bytes() as f64 * share));
+        }
+    }
+    // The sum is the receiver's own; it has one count of packets fewer than each stream's loss.
+    let all: f64 = expected.iter().map(|(_, bytes)| bytes).sum();
+    let sum = of_sum("bytes").map_or(all, |sum| sum as f64);
+    let end = test
+        .end
+        .get("sum_received")
+        .and_then(|sum| seconds(sum, "end"));
+    for (socket, bytes) in expected {
+        if let Some((_, stream)) = streams.iter_mut().find(|(of, _)| *of == socket) {
+            let part = if all > 0.0 { bytes / all } else { 0.0 };
+            stream.arrived = Some((sum * part).round() as u64);
+            stream.last = stream.last.max(test.begin + end.unwrap_or(0.0));
+        }
+    }
 }
 
 /// The final data about each stream, by socket.
@@ -196,7 +327,9 @@ fn totals(end: &Value) -> BTreeMap<u64, &Value> {
         .collect()
 }
 
-fn told(socket: u64, stream: &Stream, head: &Value, end: &Value, total: Option<&&Value>) -> Told {
+fn describe(socket: u64, stream: &Stream, head: &Value, end: &Value) -> Told {
+    let totals = totals(end);
+    let total = totals.get(&socket);
     let connected = list(head, "connected")
         .iter()
         .find(|one| whole(one, "socket") == Some(socket));
@@ -212,11 +345,6 @@ fn told(socket: u64, stream: &Stream, head: &Value, end: &Value, total: Option<&
         _ => format!("stream {socket}"),
     };
     let of = |side: &str, key: &str| whole(total?.get(side)?, key);
-    let sent: u64 = stream
-        .rows
-        .iter()
-        .fold(0, |sum: u64, row| sum.saturating_add(row.bytes));
-    let arrived = of("receiver", "bytes").filter(|bytes| *bytes > 0);
     let words = ["sender_tcp_congestion", "receiver_tcp_congestion"];
     let cc = words.iter().find_map(|key| end.get(key)?.as_str());
     let cc = cc.map(|cc| cc.chars().filter(|c| !c.is_control()).take(40).collect());
@@ -250,11 +378,11 @@ fn told(socket: u64, stream: &Stream, head: &Value, end: &Value, total: Option<&
         label,
         cc,
         start: at(stream.rows.first().map_or(0.0, |row| row.from)),
-        last: at(stream.rows.last().map_or(0.0, |row| row.to)),
+        last: at(stream.last),
         finished: None,
         base_rtt: least.map(|us| Duration::from_micros(us.min(u64::MAX / 2_000))),
         mss: whole(head, "tcp_mss_default").map_or(0, |mss| u32::try_from(mss).unwrap_or(0)),
-        goodput: arrived.unwrap_or(sent),
+        goodput: stream.arrived.unwrap_or_else(|| stream.bytes()),
         counters: counters
             .into_iter()
             .filter_map(|(name, count)| Some((name, count?)))
@@ -263,11 +391,20 @@ fn told(socket: u64, stream: &Stream, head: &Value, end: &Value, total: Option<&
 }
 
 /// A row for each interval. The sender may have written more than had arrived when it ended.
-fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, arrived: u64) {
+fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, told: &Told) {
     let Some(first) = stream.rows.first() else {
         return;
     };
     build.event(EventRow::new(at(first.from), Some(flow), EventKind::Start));
+    let total = stream.bytes();
+    // What is lost of UDP is lost all the time, as far as is known.
+    let arrived = |bytes: u64| match stream.is_sent {
+        true => {
+            let product = u128::from(bytes) * u128::from(told.goodput);
+            (product / u128::from(total.max(1))) as u64
+        }
+        false => bytes.min(told.goodput),
+    };
     let (mut bytes, mut again, mut lost, mut sent) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut least = None;
     build.sample(SampleRow {
@@ -291,8 +428,8 @@ fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, arrived: u64) {
             rtt_ns: rtt,
             srtt_ns: rtt,
             min_rtt_ns: least,
-            goodput_bytes: Bytes::new(bytes.min(arrived)),
-            delivered_bytes: Bytes::new(bytes.min(arrived)),
+            goodput_bytes: Bytes::new(arrived(bytes)),
+            delivered_bytes: Bytes::new(arrived(bytes)),
             sent_packets: sent,
             lost_packets: lost,
             retransmitted_packets: again,
@@ -301,18 +438,40 @@ fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, arrived: u64) {
     }
 }
 
-fn notes(build: &mut Build<'_>, streams: &[(u64, Stream)], udp: bool, omitted: u64) {
-    if streams
-        .iter()
-        .any(|(_, stream)| stream.sender != Some(false))
-    {
-        let what = "goodput over time is what senders wrote; the totals are what receivers read";
-        build.notes.push(what.to_owned());
+fn notes(build: &mut Build<'_>, tests: &[Test], streams: &[((usize, u64), Stream)], omitted: u64) {
+    let mut note = |text: &str| build.notes.push(text.to_owned());
+    let is_udp = |test: &Test| {
+        let start = test.head.get("test_start");
+        start.and_then(|start| start.get("protocol")?.as_str()) == Some("UDP")
+    };
+    let sending = streams.iter().filter(|(_, one)| one.sender != Some(false));
+    let (mut exact, mut shared, mut unknown) = (false, false, false);
+    for (_, stream) in sending {
+        match (stream.arrived, stream.is_sent) {
+            (None, _) => unknown = true,
+            (_, true) => shared = true,
+            _ => exact = true,
+        }
     }
-    if !udp {
-        build
-            .notes
-            .push("RTTs are the kernel's smoothed RTT at the end of each interval".to_owned());
+    if exact {
+        note("goodput over time is what senders wrote; the totals are what receivers read");
+    }
+    if shared {
+        note(
+            "the totals of UDP are what the receiver counted, and goodput over time is what was sent, less the same share all the time",
+        );
+    }
+    if unknown {
+        note("goodput is what senders wrote: the file does not tell what receivers read");
+    }
+    if !tests.iter().all(is_udp) {
+        note("RTTs are the kernel's smoothed RTT at the end of each interval");
+    }
+    if tests.len() > 1 {
+        note(&format!(
+            "tests in the file, one after the other: {}",
+            tests.len()
+        ));
     }
     if omitted > 0 {
         build.notes.push(format!(

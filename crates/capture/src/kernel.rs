@@ -424,7 +424,7 @@ const ROW: u64 = 250;
 fn sample(build: &mut Build<'_>, until: Instant, now: &[Entry], first: &[Entry]) -> bool {
     build.sample_shown(
         until,
-        |flow| match (now.get(flow), first.get(flow)) {
+        |flow, _| match (now.get(flow), first.get(flow)) {
             (Some(entry), Some(first)) => entry.row(first),
             _ => SampleRow::default(),
         },

@@ -1,17 +1,20 @@
 //! Recordings of other programs as records: captures of TCP (pcap, pcapng), qlog of QUIC stacks,
-//! iperf3's JSON; and the events of BBRv3 in the running kernel.
+//! iperf3's JSON, Flent's data; and the events of BBRv3 in the running kernel.
 //!
 //! Files are untrusted: they are read in bounded memory, may be compressed (gzip, zstd), truncated
 //! or damaged, and the record contains exactly what they report. Data that a file does not contain
 //! is absent, and the record's `source` lists the data that was left out.
 
 mod build;
+mod cut;
 mod error;
+mod flent;
 mod frame;
 mod iperf3;
 mod kernel;
 mod pcap;
 mod qlog;
+mod ranges;
 mod source;
 mod spin;
 mod tcp;
@@ -64,6 +67,7 @@ fn read_source(source: &Source<'_>, format: Option<Format>) -> Result<Run, Captu
         Format::Pcap => pcap::read(source),
         Format::Qlog => qlog::read(source),
         Format::Iperf3 => iperf3::read(source),
+        Format::Flent => flent::read(source),
     }
 }
 

@@ -3,8 +3,10 @@
 //!
 //! A capture is read twice: first to find the connections, then for their rows.
 
+mod copies;
 mod file;
 mod follow;
+mod sizes;
 
 use std::collections::HashMap;
 
@@ -14,11 +16,11 @@ use serde_json::json;
 
 use crate::build::{Build, PACKETS, Told, counted, interval};
 use crate::error::CaptureError;
-use crate::frame::{self, End, Frame};
+use crate::frame::{End, Frame};
 use crate::source::{Format, Source};
 use crate::tcp::Tcp;
 use file::Read;
-use follow::{Connection, Data, Vantage};
+use follow::{Connection, Data, Side, Vantage};
 
 /// The maximum number of tracked connections; packets of further ones are only counted.
 const CONNECTIONS: usize = 100_000;
@@ -44,6 +46,14 @@ struct Connections {
     beyond: u64,
 }
 
+/// A segment: its connection, the side that sent it, and the identification of its packet.
+struct Segment {
+    place: usize,
+    from: usize,
+    tcp: Tcp,
+    id: Option<u16>,
+}
+
 impl Connections {
     /// The time of a frame since the first; time does not run backwards.
     fn time(&mut self, nanos: u64) -> Instant {
@@ -54,10 +64,11 @@ impl Connections {
         self.latest
     }
 
-    /// The connection of a frame, the end that sent it, and its content.
-    fn segment(&mut self, link: i32, bytes: &[u8]) -> Option<(usize, usize, Tcp)> {
-        let (from, to, tcp) = match frame::read(link, bytes) {
-            Frame::Segment(from, to, tcp) => (from, to, tcp),
+    /// The connection of a packet, and its content; `known` are the same connections, of which
+    /// everything has passed.
+    fn segment(&mut self, packet: Frame, known: Option<&Self>) -> Option<Segment> {
+        let (from, to, tcp, id) = match packet {
+            Frame::Segment(from, to, tcp, id) => (from, to, tcp, id),
             other => {
                 let count = match other {
                     Frame::Datagram => &mut self.datagrams,
@@ -70,8 +81,7 @@ impl Connections {
             }
         };
         let key = if from <= to { (from, to) } else { (to, from) };
-        let known = self.places.get(&key).copied();
-        let place = match known {
+        let place = match self.places.get(&key).copied() {
             Some(place)
                 if !self
                     .all
@@ -85,13 +95,19 @@ impl Connections {
                 return None;
             }
             _ => {
-                self.all.push(Connection::new(from, to));
+                let known = known.and_then(|known| known.all.get(self.all.len()));
+                self.all.push(Connection::new(from, to, known));
                 self.places.insert(key, self.all.len() - 1);
                 self.all.len() - 1
             }
         };
         let from = usize::from(self.all.get(place)?.ends[0] != from);
-        Some((place, from, tcp))
+        Some(Segment {
+            place,
+            from,
+            tcp,
+            id,
+        })
     }
 }
 
@@ -106,16 +122,12 @@ struct Chosen {
 
 /// Reads a capture.
 pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
-    let mut survey = Connections::default();
-    let seen = file::frames(source, |nanos, link, bytes| {
-        let now = survey.time(nanos);
-        if let Some((place, from, tcp)) = survey.segment(link, bytes)
-            && let Some(connection) = survey.all.get_mut(place)
-        {
-            connection.on_segment(now, from, &tcp);
-        }
-        true
-    })?;
+    let (mut survey, mut seen) = follow_all(source, false)?;
+    let disordered = survey.backwards;
+    if disordered > 0 {
+        source.check()?;
+        (survey, seen) = follow_all(source, true)?;
+    }
     source.check()?;
     let (chosen, small) = choose(&survey);
     if chosen.is_empty() {
@@ -128,33 +140,67 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     let duration = duration.max(Duration::from_millis(1));
     let mut build = Build::new(source, Format::Pcap, &told, duration, interval);
     let with_packets = seen.frames <= PACKETS;
-    build.notes = notes(&survey, &seen, small, with_packets);
+    build.notes = notes(&survey, &seen, small, disordered);
+    build.notes.extend(of_flows(&survey, &chosen));
+    if !with_packets {
+        build.notes.push(format!(
+            "the table of packets is left out: {} are too many",
+            seen.frames
+        ));
+    }
     let mut rows = Rows::new(build, &chosen, with_packets);
     let mut follow = Connections::default();
-    file::frames(source, |nanos, link, bytes| {
+    file::packets(source, disordered > 0, |nanos, packet| {
         let now = follow.time(nanos);
         if !rows
             .build
-            .sample_until(now, |flow| row(&chosen, &follow, flow))
+            .sample_until(now, |flow, after| row(&chosen, &follow, flow, after))
         {
             return false;
         }
-        if let Some((place, from, tcp)) = follow.segment(link, bytes)
-            && let Some(connection) = follow.all.get_mut(place)
+        if let Some(segment) = follow.segment(packet, Some(&survey))
+            && let Some(connection) = follow.all.get_mut(segment.place)
         {
-            let data = connection.on_segment(now, from, &tcp);
-            rows.on_segment(now, place, from, &tcp, data, connection);
+            let data = connection.on_segment(now, segment.from, &segment.tcp, segment.id);
+            rows.on_segment(now, &segment, &data, connection);
         }
         true
     })?;
     source.check()?;
     let mut build = rows.build;
-    build.sample_until(survey.latest + interval, |flow| row(&chosen, &follow, flow));
+    build.sample_until(survey.latest + interval, |flow, after| {
+        row(&chosen, &follow, flow, after)
+    });
+    let flows = chosen.iter();
+    let waited = flows
+        .filter(|flow| flow.vantage == Vantage::Between)
+        .filter_map(|flow| Some(follow.all.get(flow.connection)?.sides[flow.side].waited));
+    build.notes.extend(counted(&[(
+        "echoes of timestamps that may have waited for data, left out of RTTs",
+        waited.sum(),
+    )]));
     if let Some(cut) = &seen.cut {
         build.cut(survey.latest, cut);
     }
     let epoch = json!(survey.epoch.unwrap_or(0));
     Ok(build.finish(&told, Some(("captured_ns", epoch))))
+}
+
+/// Follows every connection of a capture to its end.
+fn follow_all(source: &Source<'_>, sorted: bool) -> Result<(Connections, Read), CaptureError> {
+    let mut survey = Connections::default();
+    let seen = file::packets(source, sorted, |nanos, packet| {
+        let now = survey.time(nanos);
+        if let Some(segment) = survey.segment(packet, None)
+            && let Some(connection) = survey.all.get_mut(segment.place)
+        {
+            connection.on_segment(now, segment.from, &segment.tcp, segment.id);
+        }
+        true
+    })?;
+    let sides = survey.all.iter_mut().flat_map(|one| &mut one.sides);
+    sides.for_each(Side::settle);
+    Ok((survey, seen))
 }
 
 /// The directions that are flows, in the order of their starts; and how many are left out because
@@ -165,10 +211,10 @@ fn choose(survey: &Connections) -> (Vec<Chosen>, usize) {
     for (place, connection) in survey.all.iter().enumerate() {
         for side in 0..2 {
             let [this, other] = [&connection.sides[side], &connection.sides[1 - side]];
-            if this.data_packets == 0 {
+            if this.carried() == 0 {
                 continue;
             }
-            if this.tracker.highest() < other.tracker.highest() / SMALL {
+            if this.carried() < other.carried() / SMALL {
                 small += 1;
                 continue;
             }
@@ -186,7 +232,7 @@ fn choose(survey: &Connections) -> (Vec<Chosen>, usize) {
     }
     let carried = |flow: &Chosen| {
         let connection = survey.all.get(flow.connection);
-        connection.map_or(0, |one| one.sides[flow.side].tracker.highest())
+        connection.map_or(0, |one| one.sides[flow.side].carried())
     };
     if chosen.len() > FLOWS {
         chosen.sort_by_key(|flow| std::cmp::Reverse(carried(flow)));
@@ -219,11 +265,11 @@ impl Chosen {
                 .into_iter()
                 .chain(side.least_rtt())
                 .min(),
-            mss: side.largest,
-            goodput: side.tracker.acknowledged(),
+            mss: side.full(),
+            goodput: side.goodput(),
             counters: vec![
-                ("sent_packets", side.data_packets),
-                ("retransmitted_packets", side.retransmitted),
+                ("sent_packets", side.packets.sent),
+                ("retransmitted_packets", side.packets.again),
             ],
         }
     }
@@ -233,6 +279,12 @@ impl Chosen {
 fn nothing(survey: &Connections, seen: &Read) -> String {
     if seen.frames == 0 {
         return "the capture has no packet".to_owned();
+    }
+    if seen.timeless == seen.frames {
+        return format!(
+            "the capture has {} simple packet blocks, which have no time: capture again with enhanced packet blocks",
+            seen.frames
+        );
     }
     if seen.foreign == seen.frames {
         return "the capture is of a kind of link that is not read".to_owned();
@@ -245,18 +297,23 @@ fn nothing(survey: &Connections, seen: &Read) -> String {
 }
 
 /// Data that the record lacks or shows differently.
-fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) -> Vec<String> {
+fn notes(survey: &Connections, seen: &Read, small: usize, disordered: u64) -> Vec<String> {
     let sides = || survey.all.iter().flat_map(|connection| &connection.sides);
-    let unseen = sides().map(|side| side.unseen).sum();
+    let unseen = survey.all.iter().map(Connection::unseen).sum();
+    let copies = sides().map(|side| side.copies.count).sum();
     let reordered = sides().map(|side| side.reordered).sum();
     let late = survey.all.iter().filter(|connection| !connection.opened);
     let late = late.count() as u64;
     let counts = [
         ("acknowledged bytes that are not in the capture", unseen),
         ("packets that the capture says it dropped", seen.missed),
+        (
+            "packets captured more than once, of which the first counts",
+            copies,
+        ),
         ("packets out of order", reordered),
         (
-            "connections open before the capture began, whose bytes count from the first seen",
+            "connections open before the capture began, whose bytes count from there",
             late,
         ),
         (
@@ -266,13 +323,19 @@ fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) ->
         ("UDP packets", survey.datagrams),
         ("fragments", survey.fragments),
         ("packets cut within their headers", survey.short),
+        ("packets of neither TCP nor UDP", survey.other),
+        ("simple packet blocks, which have no time", seen.timeless),
         (
-            "packets of neither TCP nor UDP",
-            survey.other + seen.foreign,
+            "packets of interfaces that the file does not describe",
+            seen.nowhere,
         ),
         (
             "packets of connections beyond the first 100,000",
             survey.beyond,
+        ),
+        (
+            "packets that were not in order of time in the file, and were sorted",
+            disordered,
         ),
         (
             "packets earlier than the one before, taken as if at its time",
@@ -280,14 +343,40 @@ fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) ->
         ),
     ];
     let mut notes = counted(&counts);
-    if !with_packets {
-        notes.push(format!(
-            "the table of packets is left out: {} are too many",
-            seen.frames
-        ));
-    }
     notes.push("a packet counts as lost when it is sent again".to_owned());
     notes
+}
+
+/// What differs in some flows of the record.
+fn of_flows(survey: &Connections, chosen: &[Chosen]) -> Vec<String> {
+    let sides = || {
+        let all = chosen.iter();
+        all.filter_map(|flow| Some((flow, &survey.all.get(flow.connection)?.sides[flow.side])))
+    };
+    let merged = |sized: bool| {
+        let of = sides().filter(|(_, side)| side.is_sized() == sized);
+        of.map(|(_, side)| side.packets.merged).sum()
+    };
+    let silent = sides().filter(|(_, side)| !side.is_answered()).count();
+    let far = sides().filter(|(flow, _)| flow.vantage == Vantage::Receiver);
+    counted(&[
+        (
+            "segments that offload merged, counted as packets of the size that the SYNs announce",
+            merged(true),
+        ),
+        (
+            "segments that offload merged, counted as packets of the size that fits most of them, without a SYN",
+            merged(false),
+        ),
+        (
+            "flows without acknowledgments in the capture, whose goodput is the bytes seen",
+            silent as u64,
+        ),
+        (
+            "flows captured at their receiver without timestamps, whose RTT is known from the handshake only",
+            far.count() as u64,
+        ),
+    ])
 }
 
 /// Converts packets into rows of a record.
@@ -313,24 +402,35 @@ impl<'a> Rows<'a> {
     fn on_segment(
         &mut self,
         now: Instant,
-        place: usize,
-        from: usize,
-        tcp: &Tcp,
-        data: Data,
+        segment: &Segment,
+        data: &Data,
         connection: &Connection,
     ) {
-        let own = self.flows.get(&(place, from)).copied();
-        let other = self.flows.get(&(place, 1 - from)).copied();
-        if let Some(flow) = own {
-            let kind = match data {
-                Data::New(start) => Some((PacketKind::Send, start)),
-                Data::Again(start) => Some((PacketKind::Retransmit, start)),
-                Data::None => None,
+        let Segment {
+            place, from, tcp, ..
+        } = segment;
+        let own = self.flows.get(&(*place, *from)).copied();
+        let other = self.flows.get(&(*place, 1 - from)).copied();
+        if let Some(flow) = own.filter(|_| self.with_packets) {
+            let end = |start: u64| start + u64::from(tcp.len);
+            let parts = match data {
+                Data::Copy => return,
+                Data::None => &[],
+                Data::New(start) => &[(*start, end(*start), false)][..],
+                Data::Again(start) => &[(*start, end(*start), true)][..],
+                Data::Mixed(parts) => parts,
             };
-            if let Some((kind, start)) = kind.filter(|_| self.with_packets) {
-                self.build
-                    .packet(PacketRow::new(now, flow, kind, start, tcp.len.into()));
+            for (from, to, again) in parts {
+                let kind = match again {
+                    true => PacketKind::Retransmit,
+                    false => PacketKind::Send,
+                };
+                let row = PacketRow::new(now, flow, kind, *from, to - from);
+                self.build.packet(row);
             }
+        }
+        if *data == Data::Copy {
+            return;
         }
         if let Some(flow) = other {
             let side = &connection.sides[1 - from];
@@ -354,8 +454,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The known state of a flow.
-fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
+/// The known state of a flow, with an RTT that was measured after a time.
+fn row(chosen: &[Chosen], follow: &Connections, flow: usize, after: Option<Instant>) -> SampleRow {
     let side = chosen.get(flow).and_then(|flow| {
         let connection = follow.all.get(flow.connection)?;
         Some((&connection.sides[flow.side], flow.vantage))
@@ -365,13 +465,13 @@ fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
     };
     SampleRow {
         in_flight_bytes: Bytes::new(side.tracker.in_flight()),
-        rtt_ns: side.rtt(vantage),
+        rtt_ns: side.rtt(vantage, after),
         min_rtt_ns: side.least(vantage),
-        goodput_bytes: Bytes::new(side.tracker.acknowledged()),
-        delivered_bytes: Bytes::new(side.tracker.acknowledged()),
-        sent_packets: side.data_packets,
-        lost_packets: side.retransmitted,
-        retransmitted_packets: side.retransmitted,
+        goodput_bytes: Bytes::new(side.goodput()),
+        delivered_bytes: Bytes::new(side.delivered()),
+        sent_packets: side.packets.sent,
+        lost_packets: side.packets.again,
+        retransmitted_packets: side.packets.again,
         ..SampleRow::default()
     }
 }

@@ -6,7 +6,6 @@
 
 mod events;
 mod follow;
-mod ranges;
 
 use std::collections::BTreeMap;
 
@@ -120,7 +119,7 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         let now = follow.time(event);
         if !rows
             .build
-            .sample_until(now, |flow| row(&chosen, &follow, flow))
+            .sample_until(now, |flow, after| row(&chosen, &follow, flow, after))
         {
             return false;
         }
@@ -130,7 +129,9 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         true
     })?;
     let mut build = rows.build;
-    build.sample_until(survey.latest + interval, |flow| row(&chosen, &follow, flow));
+    build.sample_until(survey.latest + interval, |flow, after| {
+        row(&chosen, &follow, flow, after)
+    });
     if let Some(cut) = &seen.cut {
         build.cut(survey.latest, cut);
     }
@@ -189,6 +190,7 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
         .filter(|one| one.counting == Counting::InFlight);
     let (whole, unnamed) = (whole.count(), unnamed.count());
     let seconds = sums.clone().filter(|one| one.is_in_seconds()).count();
+    let datagrams = sums.clone().map(Connection::datagrams).sum();
     let metrics = sums.filter(|one| !one.has_metrics).count();
     let counts = [
         (
@@ -197,6 +199,10 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
         ),
         ("events of connections beyond the first 500", survey.beyond),
         ("events without time or name, left out", seen.odd),
+        (
+            "bytes of DATAGRAM frames (RFC 9221), which count as goodput like those of streams",
+            datagrams,
+        ),
         (
             "connections without stream frames, whose goodput is of whole packets",
             whole as u64,
@@ -226,10 +232,10 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
 }
 
 /// The known state of a flow.
-fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
+fn row(chosen: &[Chosen], follow: &Connections, flow: usize, after: Option<Instant>) -> SampleRow {
     let known = chosen.get(flow).and_then(|flow| {
         let (_, connection) = follow.all.get(flow.connection)?;
-        Some(connection.row(flow.sent))
+        Some(connection.row(flow.sent, after))
     });
     known.unwrap_or_default()
 }

@@ -17,11 +17,13 @@ pub enum Format {
     Qlog,
     /// iperf3's `--json` or `--json-stream`.
     Iperf3,
+    /// Flent's data.
+    Flent,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Pcap, Self::Qlog, Self::Iperf3];
+    pub const ALL: [Self; 4] = [Self::Pcap, Self::Qlog, Self::Iperf3, Self::Flent];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Format {
             Self::Pcap => "pcap",
             Self::Qlog => "qlog",
             Self::Iperf3 => "iperf3",
+            Self::Flent => "flent",
         }
     }
 }
@@ -126,15 +129,40 @@ impl<'a> Source<'a> {
         let text = String::from_utf8_lossy(&head);
         let text = text.trim_start_matches(['\u{1e}', '\u{feff}']).trim_start();
         let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        match text.starts_with('{') {
-            true if says(&["\"qlog_version\"", "\"qlog_format\"", "\"file_schema\""]) => {
-                Ok(Format::Qlog)
-            }
-            true if says(&["\"intervals\"", "\"test_start\"", "\"event\"", "\"start\""]) => {
-                Ok(Format::Iperf3)
-            }
-            _ => Err(CaptureError::Unknown),
+        let is_json = text.starts_with('{');
+        if is_json && says(&["\"qlog_version\"", "\"qlog_format\"", "\"file_schema\""]) {
+            return Ok(Format::Qlog);
         }
+        // A program that runs iperf3 may print a line before.
+        let is_iperf3 = says(&["\"intervals\"", "\"test_start\""]);
+        let after = text.contains("\n{") && !text.contains('\0');
+        if is_json && (is_iperf3 || says(&["\"event\"", "\"start\""])) || after && is_iperf3 {
+            return Ok(Format::Iperf3);
+        }
+        let is_flent = says(&[
+            "\"x_values\"",
+            "\"raw_values\"",
+            "\"SERIES_META\"",
+            "\"T0\"",
+        ]);
+        if is_json && says(&["\"metadata\""]) && is_flent {
+            return Ok(Format::Flent);
+        }
+        Err(CaptureError::Unknown)
+    }
+
+    /// Its text, of which a limited part fits in memory.
+    pub fn text(&self, limit: u64) -> Result<Vec<u8>, CaptureError> {
+        let mut text = Vec::new();
+        self.open()?.take(limit + 1).read_to_end(&mut text)?;
+        self.check()?;
+        if text.len() as u64 > limit {
+            let limit = limit >> 20;
+            return Err(CaptureError::damaged(format!(
+                "it is larger than {limit} MiB"
+            )));
+        }
+        Ok(text)
     }
 
     /// Whether the caller is still waiting.

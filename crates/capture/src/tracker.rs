@@ -5,12 +5,21 @@ use std::collections::VecDeque;
 use paceline_record::{PacketKind, PacketRow};
 use paceline_units::{Bytes, Duration, Instant};
 
+use crate::ranges::Ranges;
 use crate::tcp::Tcp;
+
+/// Where the first byte is placed: without the SYN, bytes before it may follow.
+const ORIGIN: u64 = 1 << 32;
+/// A window is at most this large (RFC 7323 section 2.3): no number of a connection leaps further.
+const LEAP: u64 = 1 << 30;
+/// Maximum number of retransmissions that wait for their acknowledgment.
+const RESENT: usize = 4096;
 
 /// A packet that has not been acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Its end in the stream.
+    /// Its place in the stream.
+    start: u64,
     end: u64,
     at: Instant,
     /// Sent once and not yet acknowledged: its acknowledgment gives an RTT sample.
@@ -20,68 +29,95 @@ struct Sent {
 /// Follows one connection at the points where its packets enter and leave the path.
 ///
 /// An RTT is measured from a packet's entry into the path to the exit of the first ACK, cumulative
-/// or selective, that covers it; retransmitted packets give none (Karn). Positions count from the
-/// first byte of the stream, in 64 bits.
+/// or selective, that covers it. Retransmitted packets give none (Karn), nor does a cumulative ACK
+/// that covers one, or a gap: it waited for them. Positions are in 64 bits; rows count them from
+/// the first byte of the stream, or from the first that was mentioned.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    /// Sequence number of the first byte.
+    /// Sequence number of the byte at [`ORIGIN`].
     first: Option<u32>,
+    /// Position of the first byte of the stream, or of the first that was mentioned.
+    origin: u64,
+    /// Whether its SYN was seen: there is nothing before the origin then.
+    is_opened: bool,
     sent: VecDeque<Sent>,
+    /// The bytes that have passed.
+    seen: Ranges,
+    /// Bytes that passed again, or late, and are not acknowledged.
+    resent: Vec<(u64, u64)>,
     /// The end of what has been sent.
     highest: u64,
     acknowledged: u64,
+    /// The bytes that have been acknowledged, cumulatively or selectively.
+    delivered: Ranges,
     /// The ranges that recent ACKs have covered, latest first.
     covered: [(u64, u64); 4],
     window_shift: u8,
+    /// Whether the sender's SYN offers to scale windows: both must (RFC 7323 section 2.2).
+    scales: Option<bool>,
     rtt: Option<Duration>,
 }
 
 impl Tracker {
-    /// The sender's packet enters the path; returns whether it is a retransmission.
-    pub fn on_data(&mut self, now: Instant, tcp: &Tcp) -> bool {
+    /// The sender's packet enters the path; returns how many of its bytes have passed before.
+    pub fn on_data(&mut self, now: Instant, tcp: &Tcp) -> u64 {
         if tcp.syn {
-            self.first = Some(tcp.seq.wrapping_add(1));
-            return false;
+            self.open(tcp);
         }
-        let start = self.position(tcp.seq, self.highest);
-        let end = start + u64::from(tcp.len);
         if tcp.len == 0 {
-            return false;
+            return 0;
+        }
+        self.begin(tcp.seq);
+        let (start, end) = self.span(tcp);
+        if start >= end {
+            return 0;
         }
         if start >= self.highest {
-            self.highest = end;
             let measures = true;
             self.sent.push_back(Sent {
+                start,
                 end,
                 at: now,
                 measures,
             });
-            return false;
+        } else {
+            self.spoil(start, end);
+            if end > self.acknowledged && self.resent.len() < RESENT {
+                self.resent.push((start, end));
+            }
         }
-        self.spoil(start, end);
-        true
+        self.highest = self.highest.max(end);
+        end - start - self.seen.add(start, end - start)
     }
 
     /// The receiver's packet leaves the path; returns the RTT sample.
     pub fn on_ack(&mut self, now: Instant, tcp: &Tcp) -> Option<Duration> {
         if tcp.syn {
             self.window_shift = tcp.window_shift.unwrap_or(0).min(14);
-            return None;
         }
-        let ack = self.ack_of(tcp).min(self.highest);
+        let ack = self.ack_of(tcp)?.min(self.highest);
+        // It waited for what was sent again, and for what did not pass here, however often.
+        let waited = self.resent.iter().any(|(start, _)| *start < ack)
+            || !self.seen.has(self.acknowledged, ack);
+        self.resent.retain(|(_, end)| *end > ack);
         let mut newest = None;
         while self.sent.front().is_some_and(|sent| sent.end <= ack) {
             let sent = self.sent.pop_front();
             newest = sent
-                .filter(|sent| sent.measures)
+                .filter(|sent| sent.measures && !waited)
                 .map(|sent| sent.at)
                 .or(newest);
         }
-        self.acknowledged = self.acknowledged.max(ack);
+        if ack > self.acknowledged {
+            self.delivered
+                .add(self.acknowledged, ack - self.acknowledged);
+            self.acknowledged = ack;
+        }
         let mut seen = [(0, 0); 4];
         for (kept, block) in seen.iter_mut().zip(self.blocks(tcp)) {
             *kept = block;
             newest = newest.max(self.cover(block));
+            self.delivered.add(block.0, block.1 - block.0);
         }
         self.covered = seen;
         let rtt = newest.map(|at| now.since(at));
@@ -89,14 +125,52 @@ impl Tracker {
         rtt
     }
 
+    /// The SYN tells where the stream begins. One with another number is another attempt.
+    pub fn open(&mut self, tcp: &Tcp) {
+        let first = tcp.seq.wrapping_add(1);
+        self.scales = Some(tcp.window_shift.is_some());
+        self.is_opened = true;
+        if self.seen.total() == 0 && self.acknowledged == self.origin {
+            self.first = None;
+            self.begin(first);
+        } else {
+            // Packets of the connection overtook it.
+            self.origin = self.position(first, self.origin);
+        }
+    }
+
     /// The stream begins here, if its start is not known: the capture missed the SYN.
     pub fn begin(&mut self, seq: u32) {
-        self.first.get_or_insert(seq);
+        if self.first.is_none() {
+            self.first = Some(seq);
+            (self.origin, self.highest, self.acknowledged) = (ORIGIN, ORIGIN, ORIGIN);
+        }
+    }
+
+    /// Bytes that were not sent for their own sake were acknowledged.
+    pub fn pass(&mut self, start: u64, end: u64) {
+        self.seen.add(start, end - start);
+        self.skip_to(end);
+    }
+
+    /// Whether the first byte is known to have this number.
+    pub fn begins(&self, seq: u32) -> bool {
+        self.first == Some(seq)
     }
 
     /// Everything up to here has been sent, seen or not.
     pub fn skip_to(&mut self, end: u64) {
         self.highest = self.highest.max(end);
+    }
+
+    /// The bytes that have passed.
+    pub fn seen(&self) -> &Ranges {
+        &self.seen
+    }
+
+    /// Position of the first byte of the stream, or of the first that was mentioned.
+    pub fn origin(&self) -> u64 {
+        self.origin
     }
 
     /// The end of what has been sent.
@@ -109,6 +183,11 @@ impl Tracker {
         self.acknowledged
     }
 
+    /// Bytes that were acknowledged, cumulatively or selectively.
+    pub fn delivered(&self) -> u64 {
+        self.delivered.total()
+    }
+
     /// Sent and not yet acknowledged.
     pub fn in_flight(&self) -> u64 {
         self.highest.saturating_sub(self.acknowledged)
@@ -119,36 +198,58 @@ impl Tracker {
         self.rtt
     }
 
-    /// The position of a packet in the stream.
+    /// The place of a packet's data in the stream, from its first byte on.
     pub fn start_of(&self, tcp: &Tcp) -> u64 {
-        self.position(tcp.seq, self.highest)
+        self.span(tcp).0.saturating_sub(self.origin)
     }
 
-    /// The position of an ACK in the stream.
-    pub fn ack_of(&self, tcp: &Tcp) -> u64 {
-        self.position(tcp.ack, self.acknowledged)
+    /// The positions of a packet's data.
+    pub fn span(&self, tcp: &Tcp) -> (u64, u64) {
+        // Data of a SYN follows it.
+        let seq = tcp.seq.wrapping_add(u32::from(tcp.syn));
+        let start = self.position(seq, self.highest);
+        let end = start + u64::from(tcp.len);
+        let least = if self.is_opened { self.origin } else { 0 };
+        (start.max(least), end.max(least))
+    }
+
+    /// The position of an ACK; nothing if it has none, or none of this stream.
+    pub fn ack_of(&self, tcp: &Tcp) -> Option<u64> {
+        self.first?;
+        let ack = self.position(tcp.ack?, self.acknowledged);
+        (ack <= self.highest.saturating_add(LEAP)).then_some(ack)
+    }
+
+    /// How many bytes of the stream an ACK covers, of those that have been sent.
+    pub fn covered_by(&self, tcp: &Tcp) -> Option<u64> {
+        let ack = self.ack_of(tcp)?.min(self.highest);
+        Some(ack.saturating_sub(self.origin))
     }
 
     /// The window that it announces, in bytes.
     pub fn window_of(&self, tcp: &Tcp) -> u64 {
-        u64::from(tcp.window) << self.window_shift
+        match (tcp.syn, self.scales) {
+            (true, _) | (_, Some(false)) => tcp.window.into(),
+            _ => u64::from(tcp.window) << self.window_shift,
+        }
     }
 
     /// The selective ranges beyond it.
     pub fn blocks(&self, tcp: &Tcp) -> impl Iterator<Item = (u64, u64)> + use<> {
         let ack = self.ack_of(tcp);
-        let (first, acknowledged) = (self.first.unwrap_or(0), self.acknowledged);
+        let most = self.highest.saturating_add(LEAP);
         let blocks = tcp.blocks.map(|(start, end)| {
-            let start = near(start.wrapping_sub(first), acknowledged);
-            (start, near(end.wrapping_sub(first), acknowledged))
+            let place = |seq| self.position(seq, self.acknowledged);
+            (place(start), place(end))
         });
         // A range below the ACK reports a duplicate (RFC 2883).
-        blocks
-            .into_iter()
-            .filter(move |(start, end)| start < end && *start >= ack)
+        blocks.into_iter().filter(move |(start, end)| {
+            start < end && *end <= most && ack.is_some_and(|ack| *start >= ack)
+        })
     }
 
-    /// The rows of an ACK that reaches the sender, if packets are recorded.
+    /// The rows of an ACK that reaches the sender, if packets are recorded; none of a reset, whose
+    /// window means nothing.
     pub fn ack_rows(
         &self,
         at: Instant,
@@ -156,21 +257,36 @@ impl Tracker {
         tcp: &Tcp,
     ) -> impl Iterator<Item = PacketRow> + use<> {
         let window_bytes = Bytes::new(self.window_of(tcp));
-        let row = move |kind, seq, bytes| PacketRow {
+        let origin = self.origin;
+        let row = move |kind, position: u64, bytes| PacketRow {
             window_bytes,
-            ..PacketRow::new(at, flow, kind, seq, bytes)
+            ..PacketRow::new(at, flow, kind, position.saturating_sub(origin), bytes)
         };
-        let sacks = self.blocks(tcp);
+        let ack = self.ack_of(tcp).filter(|_| !tcp.rst);
+        let sacks = ack.map(|_| self.blocks(tcp)).into_iter().flatten();
         let sacks = sacks.map(move |(start, end)| row(PacketKind::Sack, start, end - start));
-        std::iter::once(row(PacketKind::Ack, self.ack_of(tcp), 0)).chain(sacks)
+        let ack = ack.map(|ack| row(PacketKind::Ack, ack, 0));
+        ack.into_iter().chain(sacks)
     }
 
     fn position(&self, seq: u32, hint: u64) -> u64 {
-        near(seq.wrapping_sub(self.first.unwrap_or(0)), hint)
+        let low = seq.wrapping_sub(self.first.unwrap_or(0));
+        near(low.wrapping_add(ORIGIN as u32), hint)
     }
 
-    /// Packets in this range no longer give RTT samples.
-    fn spoil(&mut self, start: u64, end: u64) -> Option<Instant> {
+    /// Packets with data in this range no longer give RTT samples.
+    fn spoil(&mut self, start: u64, end: u64) {
+        let from = self.sent.partition_point(|sent| sent.end <= start);
+        for sent in self.sent.range_mut(from..) {
+            if sent.start >= end {
+                break;
+            }
+            sent.measures = false;
+        }
+    }
+
+    /// The latest transmission among the packets whose end lies in this range, which measure once.
+    fn measure(&mut self, start: u64, end: u64) -> Option<Instant> {
         let from = self.sent.partition_point(|sent| sent.end <= start);
         let mut newest = None;
         for sent in self.sent.range_mut(from..) {
@@ -192,8 +308,8 @@ impl Tracker {
             .iter()
             .find(|(from, to)| from < to && start <= *from && *to <= end);
         match old {
-            Some(&(from, to)) => self.spoil(start, from).max(self.spoil(to, end)),
-            None => self.spoil(start, end),
+            Some(&(from, to)) => self.measure(start, from).max(self.measure(to, end)),
+            None => self.measure(start, end),
         }
     }
 }
@@ -222,7 +338,7 @@ mod tests {
 
     fn ack(ack: u32, blocks: &[(u32, u32)]) -> Tcp {
         let mut tcp = Tcp {
-            ack,
+            ack: Some(ack),
             ..Tcp::default()
         };
         tcp.blocks[..blocks.len()].copy_from_slice(blocks);
@@ -237,7 +353,7 @@ mod tests {
             syn: true,
             ..Tcp::default()
         };
-        assert!(!tracker.on_data(at(0), &syn));
+        assert_eq!(tracker.on_data(at(0), &syn), 0);
         tracker
     }
 
@@ -245,7 +361,7 @@ mod tests {
     fn the_newest_packet_that_an_ack_covers_measures() {
         let mut tracker = open();
         for n in 0..4 {
-            assert!(!tracker.on_data(at(n), &data(1000 + n as u32 * 1000)));
+            assert_eq!(tracker.on_data(at(n), &data(1000 + n as u32 * 1000)), 0);
         }
         tracker.on_ack(at(50), &ack(3000, &[]));
         assert_eq!(tracker.rtt(), Some(Duration::from_millis(49)));
@@ -271,7 +387,7 @@ mod tests {
             assert_eq!(tracker.rtt(), Some(expected));
         }
         // It is retransmitted, and its ACK gives no sample.
-        assert!(tracker.on_data(at(700), &data(1000)));
+        assert_eq!(tracker.on_data(at(700), &data(1000)), 1000);
         tracker.on_ack(at(800), &ack(7000, &[]));
         assert_eq!(tracker.rtt(), Some(Duration::from_millis(595)));
     }
@@ -290,6 +406,80 @@ mod tests {
     }
 
     #[test]
+    fn an_ack_that_waited_for_a_retransmission_does_not_measure() {
+        let mut tracker = open();
+        for n in 0..4 {
+            tracker.on_data(at(n), &data(1000 + n as u32 * 1000));
+        }
+        // No selective acknowledgment tells that the last three have arrived.
+        tracker.on_data(at(200), &data(1000));
+        assert_eq!(tracker.on_ack(at(240), &ack(5000, &[])), None);
+        // A part of a packet that left as one of several segments.
+        let merged = Tcp {
+            len: 10_000,
+            ..data(5000)
+        };
+        tracker.on_data(at(300), &merged);
+        assert_eq!(tracker.on_data(at(400), &data(7000)), 1000);
+        assert_eq!(tracker.on_ack(at(440), &ack(15_000, &[])), None);
+        // Nothing of what follows waited.
+        tracker.on_data(at(500), &data(15_000));
+        let rtt = Some(Duration::from_millis(40));
+        assert_eq!(tracker.on_ack(at(540), &ack(16_000, &[])), rtt);
+    }
+
+    #[test]
+    fn a_number_without_its_flag_or_beyond_any_window_acknowledges_nothing() {
+        let mut tracker = open();
+        tracker.on_data(at(0), &data(1000));
+        for bad in [ack(3_000_000_000, &[]), ack(1_200_000_000, &[])] {
+            assert_eq!(tracker.on_ack(at(1), &bad), None);
+        }
+        let none = Tcp {
+            ack: None,
+            ..ack(2000, &[])
+        };
+        assert_eq!(tracker.on_ack(at(1), &none), None);
+        assert_eq!((tracker.in_flight(), tracker.delivered()), (1000, 0));
+        assert_eq!(tracker.ack_rows(at(1), 0, &none).count(), 0);
+        // A block counts once, in whatever order the bytes are acknowledged.
+        tracker.on_data(at(2), &data(2000));
+        tracker.on_ack(at(3), &ack(1000, &[(2000, 3000)]));
+        assert_eq!((tracker.in_flight(), tracker.delivered()), (2000, 1000));
+        tracker.on_ack(at(4), &ack(3000, &[]));
+        assert_eq!((tracker.in_flight(), tracker.delivered()), (0, 2000));
+    }
+
+    #[test]
+    fn data_may_pass_in_parts_and_with_others() {
+        let mut tracker = open();
+        tracker.on_data(at(0), &data(1000));
+        tracker.on_data(at(0), &data(3000));
+        // The one between passes with both neighbours' halves.
+        let across = Tcp {
+            len: 2000,
+            ..data(1500)
+        };
+        assert_eq!(tracker.on_data(at(1), &across), 1000);
+        // A keepalive before the first byte is no data.
+        let before = Tcp {
+            len: 1,
+            ..data(999)
+        };
+        assert_eq!(tracker.on_data(at(2), &before), 0);
+        assert_eq!(tracker.seen().total(), 3000);
+    }
+
+    #[test]
+    fn without_a_syn_earlier_bytes_may_follow() {
+        let mut tracker = Tracker::default();
+        tracker.on_data(at(0), &data(5000));
+        assert_eq!(tracker.on_data(at(1), &data(3000)), 0);
+        assert_eq!(tracker.on_data(at(2), &data(3000)), 1000);
+        assert_eq!((tracker.seen().total(), tracker.in_flight()), (2000, 1000));
+    }
+
+    #[test]
     fn positions_go_on_beyond_32_bits() {
         assert_eq!(near(5, 0xffff_fff0), 0x1_0000_0005);
         assert_eq!(near(0xffff_fff0, 0x1_0000_0005), 0xffff_fff0);
@@ -301,7 +491,7 @@ mod tests {
         };
         tracker.on_data(at(0), &syn);
         tracker.on_data(at(0), &data(u32::MAX));
-        assert_eq!(tracker.highest, 1000);
+        assert_eq!(tracker.in_flight(), 1000);
         tracker.on_ack(at(10), &ack(999, &[]));
         assert_eq!(tracker.rtt(), Some(Duration::from_millis(10)));
     }

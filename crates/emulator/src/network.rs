@@ -414,7 +414,7 @@ impl<'a> Network<'a> {
         let index = flow as usize;
         let mut number = None;
         if let (Some(tcp), Some(tracker)) = (Tcp::read(bytes), self.trackers.get_mut(index)) {
-            let again = tracker.on_data(now, &tcp);
+            let again = tracker.on_data(now, &tcp) > 0;
             self.record_data(now, flow, &tcp, again);
         } else if let Some(sent) = self.datagrams.get_mut(index) {
             number = Some(*sent);

@@ -170,7 +170,10 @@ mod tests {
         assert_eq!(classify(&packet, true), Kind::Tcp(300));
         assert_eq!(classify(&packet, false), Kind::Other);
         let tcp = Tcp::read(&packet).unwrap();
-        assert_eq!((tcp.seq, tcp.ack, tcp.len, tcp.window), (5, 9, 100, 256));
+        assert_eq!(
+            (tcp.seq, tcp.ack, tcp.len, tcp.window),
+            (5, Some(9), 100, 256)
+        );
         assert_eq!(tcp.blocks, [(256, 512), (0, 0), (0, 0), (0, 0)]);
         assert!(!tcp.syn);
     }

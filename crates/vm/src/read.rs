@@ -155,8 +155,8 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
     {
         let kind = match record.number {
             0 => match told.tracker.on_data(at, &tcp) {
-                true => PacketKind::Retransmit,
-                false => PacketKind::Send,
+                0 => PacketKind::Send,
+                _ => PacketKind::Retransmit,
             },
             _ => PacketKind::Deliver,
         };

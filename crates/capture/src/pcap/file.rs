@@ -1,11 +1,11 @@
 //! The frames of a capture, in their order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 
 use crate::error::CaptureError;
-use crate::frame;
+use crate::frame::{self, Frame};
 use crate::source::Source;
 
 /// Bytes that are read at once, and the maximum size of a block.
@@ -22,7 +22,10 @@ pub struct Read {
     pub cut: Option<String>,
     /// Frames that the capturing program dropped, as it reports itself.
     pub missed: u64,
-    pub next_generation: bool,
+    /// Simple packet blocks, which have no time.
+    pub timeless: u64,
+    /// Packets of interfaces that the file does not describe.
+    pub nowhere: u64,
 }
 
 /// A link of a pcapng file: its type, units of time a second, and seconds to be added.
@@ -34,7 +37,7 @@ struct Interface {
 
 impl Interface {
     /// Nanoseconds since 1970.
-    fn time(&self, high: u32, low: u32) -> u64 {
+    fn time(&self, [high, low]: [u32; 2]) -> u64 {
         let units = u128::from(high) << 32 | u128::from(low);
         let nanos = units * 1_000_000_000 / u128::from(self.per_second.max(1));
         let offset = i128::from(self.offset) * 1_000_000_000;
@@ -45,10 +48,127 @@ impl Interface {
     }
 }
 
-/// Passes each frame to the caller: its time in nanoseconds since 1970, its link type, its bytes.
-pub fn frames(
+/// The type of the packet blocks that enhanced ones have replaced.
+const OBSOLETE: u32 = 2;
+
+/// The time of a packet, the type of its link, its length as captured and before, its bytes.
+type Packet<'a> = (u64, i32, [u32; 2], &'a [u8]);
+
+/// A section of a pcapng file.
+#[derive(Default)]
+struct Section {
+    is_big: bool,
+    interfaces: Vec<Interface>,
+    /// By interface and by who dropped them.
+    dropped: HashMap<(u32, u16), u64>,
+}
+
+impl Section {
+    /// Reads a block, which may be a packet.
+    fn packet<'a>(&mut self, block: &Block<'a>, read: &mut Read) -> Option<Packet<'a>> {
+        let (interface, time, lengths, data) = match block {
+            Block::SectionHeader(section) => {
+                self.interfaces.clear();
+                self.is_big = section.big_endian();
+                return None;
+            }
+            Block::InterfaceDescription(interface) => {
+                self.interfaces.push(Interface {
+                    link: interface.linktype.0,
+                    per_second: interface.ts_resolution().unwrap_or(1_000_000),
+                    offset: interface.if_tsoffset,
+                });
+                return None;
+            }
+            Block::InterfaceStatistics(statistics) => {
+                for option in &statistics.options {
+                    // isb_ifdrop and isb_osdrop.
+                    if let (5 | 7, Some(bytes)) = (option.code.0, option.value.first_chunk::<8>()) {
+                        // Drops fit in 32 bits: in the wrong byte order the number would be larger.
+                        let count = u64::from_le_bytes(*bytes).min(u64::from_be_bytes(*bytes));
+                        let key = (statistics.if_id, option.code.0);
+                        self.dropped.insert(key, count);
+                    }
+                }
+                return None;
+            }
+            Block::EnhancedPacket(packet) => (
+                packet.if_id,
+                [packet.ts_high, packet.ts_low],
+                [packet.caplen, packet.origlen],
+                packet.data,
+            ),
+            Block::Unknown(block) if block.block_type == OBSOLETE => {
+                let (head, data) = block.data.split_first_chunk::<20>()?;
+                let word = |at: usize| {
+                    let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
+                    match self.is_big {
+                        true => u32::from_be_bytes(bytes),
+                        false => u32::from_le_bytes(bytes),
+                    }
+                };
+                // A number of 16 bits, followed by a count of drops.
+                let interface = match self.is_big {
+                    true => word(0) >> 16,
+                    false => word(0) & 0xffff,
+                };
+                (interface, [word(4), word(8)], [word(12), word(16)], data)
+            }
+            Block::SimplePacket(_) => {
+                read.frames += 1;
+                read.timeless += 1;
+                return None;
+            }
+            _ => return None,
+        };
+        let Some(interface) = self.interfaces.get(interface as usize) else {
+            read.frames += 1;
+            read.nowhere += 1;
+            return None;
+        };
+        Some((interface.time(time), interface.link, lengths, data))
+    }
+}
+
+/// Packets that are sorted at once if they are not in order of time: more than a computer's queues
+/// hold.
+const SORTED: usize = 1 << 14;
+
+/// Passes each packet to the caller: its time in nanoseconds since 1970, and its content. If
+/// `sorted`, packets that are out of order in the file pass in order of time.
+pub fn packets(
     source: &Source<'_>,
-    mut each: impl FnMut(u64, i32, &[u8]) -> bool,
+    sorted: bool,
+    mut each: impl FnMut(u64, Frame) -> bool,
+) -> Result<Read, CaptureError> {
+    let mut waiting = BTreeMap::new();
+    let mut number = 0_u64;
+    let mut goes_on = true;
+    let read = frames(source, |at, link, bytes, length| {
+        let packet = frame::read(link, bytes, length);
+        if !sorted {
+            return each(at, packet);
+        }
+        number += 1;
+        waiting.insert((at, number), packet);
+        if waiting.len() > SORTED
+            && let Some(((at, _), packet)) = waiting.pop_first()
+        {
+            goes_on = each(at, packet);
+        }
+        goes_on
+    })?;
+    for ((at, _), packet) in waiting {
+        goes_on = goes_on && each(at, packet);
+    }
+    Ok(read)
+}
+
+/// Passes each frame to the caller: its time in nanoseconds since 1970, its link type, its bytes,
+/// and its length before it was captured.
+fn frames(
+    source: &Source<'_>,
+    mut each: impl FnMut(u64, i32, &[u8], usize) -> bool,
 ) -> Result<Read, CaptureError> {
     let mut read = Read::default();
     let mut reader = match create_reader(CHUNK, source.open()?) {
@@ -58,66 +178,30 @@ pub fn frames(
         }
         Err(error) => return Err(failed(source, &error)),
     };
-    let (mut legacy, mut interfaces) = ((1, 1_000), Vec::new());
-    let mut dropped = HashMap::new();
+    let (mut legacy, mut section) = ((1, 1_000), Section::default());
     loop {
         let consumed = match reader.next() {
             Ok((consumed, block)) => {
-                let mut hand_over = |at, link, bytes: &[u8]| {
-                    read.frames += 1;
-                    read.foreign += u64::from(!frame::is_known(link));
-                    each(at, link, bytes)
-                };
-                let goes_on = match block {
+                let packet = match block {
                     PcapBlockOwned::LegacyHeader(header) => {
                         let nanos = header.is_nanosecond_precision();
                         legacy = (header.network.0, if nanos { 1 } else { 1_000 });
-                        true
+                        None
                     }
                     PcapBlockOwned::Legacy(packet) => {
                         let fraction = u64::from(packet.ts_usec) * legacy.1;
                         let at = u64::from(packet.ts_sec) * 1_000_000_000 + fraction;
-                        let captured = packet.data.get(..packet.caplen as usize);
-                        hand_over(at, legacy.0, captured.unwrap_or(packet.data))
+                        let lengths = [packet.caplen, packet.origlen];
+                        Some((at, legacy.0, lengths, packet.data))
                     }
-                    PcapBlockOwned::NG(block) => {
-                        match &block {
-                            Block::SectionHeader(_) => interfaces.clear(),
-                            Block::InterfaceDescription(interface) => interfaces.push(Interface {
-                                link: interface.linktype.0,
-                                per_second: interface.ts_resolution().unwrap_or(1_000_000),
-                                offset: interface.if_tsoffset,
-                            }),
-                            Block::InterfaceStatistics(statistics) => {
-                                for option in &statistics.options {
-                                    // isb_ifdrop and isb_osdrop.
-                                    let number = option.value.first_chunk::<8>();
-                                    if let (5 | 7, Some(bytes)) = (option.code.0, number) {
-                                        // Drops fit in 32 bits: in the wrong byte order the number
-                                        // would be larger.
-                                        let count = u64::from_le_bytes(*bytes)
-                                            .min(u64::from_be_bytes(*bytes));
-                                        let key = (statistics.if_id, option.code.0);
-                                        dropped.insert(key, count);
-                                    }
-                                }
-                            }
-                            _ => {}
-                        }
-                        read.next_generation = true;
-                        match block {
-                            Block::EnhancedPacket(packet) => {
-                                let interface = interfaces.get(packet.if_id as usize);
-                                interface.is_none_or(|interface: &Interface| {
-                                    let at = interface.time(packet.ts_high, packet.ts_low);
-                                    let captured = packet.data.get(..packet.caplen as usize);
-                                    hand_over(at, interface.link, captured.unwrap_or(packet.data))
-                                })
-                            }
-                            _ => true,
-                        }
-                    }
+                    PcapBlockOwned::NG(block) => section.packet(&block, &mut read),
                 };
+                let goes_on = packet.is_none_or(|(at, link, [captured, length], data)| {
+                    read.frames += 1;
+                    read.foreign += u64::from(!frame::is_known(link));
+                    let bytes = data.get(..captured as usize).unwrap_or(data);
+                    each(at, link, bytes, (length as usize).max(bytes.len()))
+                });
                 if !goes_on {
                     return Ok(read);
                 }
@@ -157,7 +241,8 @@ pub fn frames(
         };
         reader.consume(consumed);
     }
-    read.missed = dropped
+    read.missed = section
+        .dropped
         .values()
         .fold(0, |sum: u64, count| sum.saturating_add(*count));
     Ok(read)

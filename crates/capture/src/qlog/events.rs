@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
+use crate::cut::up_to_last;
 use crate::error::CaptureError;
 use crate::source::Source;
 
@@ -72,8 +73,17 @@ pub fn read(
         }
         Ok(()) => CaptureError::damaged(format!("it is no JSON: {error}")),
     };
+    let mut ends_early = None;
     let first = match texts.next() {
-        Some(first) => first.map_err(|error| failed(error, true))?,
+        Some(Ok(first)) => first,
+        Some(Err(error)) => {
+            let whole = begun(source, limit).filter(|_| !error.is_io() || is_cut(&error));
+            ends_early = Some(match error.is_eof() || is_cut(&error) {
+                true => "the file ends within an event".to_owned(),
+                false => format!("the file is damaged: {error}"),
+            });
+            whole.ok_or_else(|| failed(error, true))?
+        }
         None => return Err(CaptureError::empty("it is empty")),
     };
     left.set(limit);
@@ -86,6 +96,7 @@ pub fn read(
             .filter(|c| !c.is_control())
             .take(80)
             .collect(),
+        cut: ends_early,
         ..Seen::default()
     };
     let mut whole = first;
@@ -146,6 +157,19 @@ pub fn read(
     }
     seen.cut = cut;
     Ok(seen)
+}
+
+/// The events of a file with one JSON text that ends early.
+fn begun(source: &Source<'_>, limit: u64) -> Option<Value> {
+    let mut text = Vec::new();
+    // A compressed file that ends early fails here, after what it has.
+    let _ = source.open().ok()?.take(limit).read_to_end(&mut text);
+    up_to_last(&text, "events")
+}
+
+/// Whether a compressed file ends early.
+fn is_cut(error: &serde_json::Error) -> bool {
+    error.io_error_kind() == Some(io::ErrorKind::UnexpectedEof)
 }
 
 impl Head {
@@ -218,14 +242,24 @@ fn event(head: &Head, last: i128, raw: Value) -> Option<Event> {
         Value::Array(cells) => {
             let (mut time, mut name, mut data) = (None, String::new(), Value::Null);
             let mut own = String::new();
+            let usual: &[&str] = match cells.len() {
+                5 => &["relative_time", "category", "event", "trigger", "data"],
+                _ => &["relative_time", "category", "event", "data"],
+            };
             for (position, cell) in cells.into_iter().enumerate() {
-                let known = head.fields.get(position).map(String::as_str);
-                match known.unwrap_or(["relative_time", "category", "event", "data"].get(position)?)
-                {
+                let known = match head.fields.is_empty() {
+                    true => usual.get(position).copied(),
+                    false => head.fields.get(position).map(String::as_str),
+                };
+                match known.unwrap_or_default() {
                     "relative_time" | "time" | "delta_time" => time = number_of(Some(&cell)),
                     "event" | "event_type" | "name" => name = cell.as_str()?.to_owned(),
                     "data" => data = cell,
-                    "group_id" => own = cell.as_str().unwrap_or_default().to_owned(),
+                    "group_id" | "odcid" => {
+                        own = cell
+                            .as_str()
+                            .map_or_else(|| cell.to_string(), str::to_owned);
+                    }
                     _ => {}
                 }
             }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::build::Told;
 use crate::qlog::events::{Event, number_of};
-use crate::qlog::ranges::Ranges;
+use crate::ranges::Ranges;
 
 /// The factor by which a time is too small if it is taken for seconds but is in milliseconds.
 const SECONDS: u64 = 1000;
@@ -37,6 +37,8 @@ struct Sent {
     at: u64,
     len: u64,
     frames: Vec<(u64, u64, u64)>,
+    /// Whether it has data, or its content is not known.
+    of_data: bool,
     lost: bool,
 }
 
@@ -63,6 +65,8 @@ struct Direction {
     first: Option<Instant>,
     last: Option<Instant>,
     streams: BTreeMap<u64, Ranges>,
+    /// Bytes of DATAGRAM frames.
+    datagrams: u64,
 }
 
 impl Direction {
@@ -110,6 +114,8 @@ pub struct Connection {
     cwnd: Option<u64>,
     pacing: Option<u64>,
     rtt: Option<Duration>,
+    /// When an RTT was measured last.
+    measured: Option<Instant>,
     srtt: Option<Duration>,
     min_rtt: Option<Duration>,
     state: String,
@@ -124,6 +130,11 @@ impl Connection {
             scale: other.scale,
             ..Self::default()
         }
+    }
+
+    /// Bytes of DATAGRAM frames, in both directions.
+    pub fn datagrams(&self) -> u64 {
+        self.sent.datagrams + self.received.datagrams
     }
 
     /// Whether RTTs are in seconds although times are not: quinn writes them like that.
@@ -183,7 +194,8 @@ impl Connection {
         }
     }
 
-    pub fn row(&self, sent: bool) -> SampleRow {
+    /// Its state, with an RTT if one was measured after a time.
+    pub fn row(&self, sent: bool, after: Option<Instant>) -> SampleRow {
         let delivered = Bytes::new(self.carried(sent));
         let row = SampleRow {
             goodput_bytes: delivered,
@@ -196,11 +208,12 @@ impl Connection {
                 ..row
             };
         }
+        let measured = after.is_none_or(|after| self.measured.is_some_and(|at| at > after));
         SampleRow {
             cwnd_bytes: self.cwnd.map(Bytes::new),
             in_flight_bytes: Bytes::new(self.tells_in_flight.unwrap_or(self.in_flight)),
             pacing_bps: self.pacing.map(Rate::from_bps),
-            rtt_ns: self.rtt,
+            rtt_ns: self.rtt.filter(|_| measured),
             srtt_ns: self.srtt,
             min_rtt_ns: self.min_rtt,
             sent_packets: self.packets_sent,
@@ -267,7 +280,7 @@ impl Connection {
             return Vec::new();
         };
         self.first_sent.get_or_insert(now);
-        let (size, frames) = (size(data), stream_frames(data));
+        let (size, frames) = (size(data), data_frames(data, &mut self.sent.datagrams));
         let len = frames.iter().map(|(_, _, length)| *length).sum();
         self.has_frames |= len > 0;
         let mut new = 0;
@@ -286,10 +299,9 @@ impl Connection {
         }
         let elicits = list(data, "frames").is_empty()
             || list(data, "frames").iter().any(|frame| {
-                !matches!(
-                    text(frame, "frame_type"),
-                    "ack" | "padding" | "connection_close"
-                )
+                !["ack", "padding", "connection_close"]
+                    .iter()
+                    .any(|kind| is(frame, kind))
             });
         if elicits {
             self.in_flight += size;
@@ -300,6 +312,7 @@ impl Connection {
             at,
             len,
             frames,
+            of_data,
             lost: false,
         };
         // The rest need not be acknowledged.
@@ -321,7 +334,7 @@ impl Connection {
         if let (Some(first), None) = (self.first_sent, self.answered) {
             self.answered = Some(now.since(first));
         }
-        let frames = stream_frames(data);
+        let frames = data_frames(data, &mut self.received.datagrams);
         let (len, size) = (
             frames.iter().map(|(_, _, length)| *length).sum(),
             size(data),
@@ -344,7 +357,7 @@ impl Connection {
         }
         let space = space(packet_type(data));
         for frame in list(data, "frames") {
-            if text(frame, "frame_type") != "ack" {
+            if !is(frame, "ack") {
                 continue;
             }
             for range in list(frame, "acked_ranges").iter().take(ACK_RANGES) {
@@ -374,14 +387,20 @@ impl Connection {
             if !sent.lost {
                 self.in_flight = self.in_flight.saturating_sub(sent.size);
             }
-            if !self.has_metrics && Some(key) == largest && sent.size > 0 {
-                let rtt = now.since(sent.when);
-                self.rtt = Some(rtt);
-                self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+            if Some(key) == largest && sent.size > 0 {
+                // Metrics that do not change are not repeated.
+                self.measured = Some(now);
+                if !self.has_metrics {
+                    let rtt = now.since(sent.when);
+                    self.rtt = Some(rtt);
+                    self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+                }
             }
             self.acked_bytes += sent.size;
             self.sent.payload += self.sent.add(&sent.frames);
-            self.sent.last = self.sent.last.map(|_| now);
+            if sent.of_data {
+                self.sent.last = self.sent.last.map(|_| now);
+            }
             if sent.len > 0 {
                 did.push(Did::Acked {
                     at: sent.at,
@@ -431,7 +450,9 @@ impl Connection {
         }
         let latest = time(&["latest_rtt"]);
         self.least_rtt = self.least_rtt.into_iter().chain(latest).min();
-        self.rtt = latest.or(self.rtt);
+        if latest.is_some() {
+            (self.rtt, self.measured) = (latest, Some(now));
+        }
         self.srtt = time(&["smoothed_rtt", "srtt"]).or(self.srtt);
         self.min_rtt = time(&["min_rtt", "mrtt"]).or(self.min_rtt);
         let window = amount(&["congestion_window", "cwnd", "current_cwnd"]);
@@ -439,8 +460,13 @@ impl Connection {
         self.pacing = amount(&["pacing_rate"]).or(self.pacing);
         self.tells_in_flight = amount(&["bytes_in_flight"]).or(self.tells_in_flight);
         let known = self.lost_bytes + self.tells_in_flight.unwrap_or(self.sent.bytes);
-        self.cleared = self.cleared.max(self.sent.bytes.saturating_sub(known));
-        self.sent.last = self.sent.last.map(|_| now);
+        let cleared = self.sent.bytes.saturating_sub(known);
+        if cleared > self.cleared {
+            self.cleared = cleared;
+            if !self.has_acks {
+                self.sent.last = self.sent.last.map(|_| now);
+            }
+        }
         match text(data, "state") {
             "" => Vec::new(),
             state => self.on_state(None, state.to_owned()),
@@ -519,19 +545,40 @@ fn space(kind: &str) -> u8 {
     }
 }
 
-/// The stream data of a packet: stream, offset, length.
-fn stream_frames(data: &Value) -> Vec<(u64, u64, u64)> {
+/// Whether a frame is of a type, in any spelling.
+fn is(frame: &Value, kind: &str) -> bool {
+    text(frame, "frame_type").eq_ignore_ascii_case(kind)
+}
+
+/// Whether a frame is an unreliable datagram, of which some stacks know only the number (RFC 9221
+/// section 4).
+fn is_datagram(frame: &Value) -> bool {
+    let numbers = ["frame_type_value", "raw_frame_type", "frame_type_bytes"];
+    let number = numbers.iter().find_map(|key| whole(frame.get(*key)));
+    is(frame, "datagram") || is(frame, "unknown") && matches!(number, Some(0x30 | 0x31))
+}
+
+/// The stream that DATAGRAM frames count as: numbers of streams have 62 bits.
+const DATAGRAMS: u64 = u64::MAX;
+
+/// The data of a packet: stream, offset, length. Datagrams have no offset: they count on.
+fn data_frames(data: &Value, datagrams: &mut u64) -> Vec<(u64, u64, u64)> {
     let frames = list(data, "frames").iter();
-    let frames = frames.filter(|frame| text(frame, "frame_type").eq_ignore_ascii_case("stream"));
     frames
         .filter_map(|frame| {
-            let id = whole(frame.get("stream_id")).or_else(|| whole(frame.get("id")));
             let raw = |key: &str| whole(frame.get("raw")?.get(key));
             let length = whole(frame.get("length"))
                 .or_else(|| raw("payload_length"))
-                .or_else(|| raw("length"))?;
+                .or_else(|| raw("length"));
+            let length = length.map(|length| length.min(1 << 24));
+            if is_datagram(frame) {
+                let at = *datagrams;
+                *datagrams += length?;
+                return Some((DATAGRAMS, at, length?));
+            }
+            let id = whole(frame.get("stream_id")).or_else(|| whole(frame.get("id")));
             let offset = whole(frame.get("offset")).unwrap_or(0);
-            Some((id.unwrap_or(0), offset, length.min(1 << 24)))
+            is(frame, "stream").then_some((id.unwrap_or(0), offset, length?))
         })
         .collect()
 }

@@ -133,12 +133,12 @@ impl Talks {
             let has_data = packet::payload(bytes) > 0;
             match Tcp::read(bytes) {
                 Some(tcp) => {
-                    let again = side.tracker.on_data(now, &tcp);
+                    let again = side.tracker.on_data(now, &tcp) > 0;
                     side.again += u64::from(again);
                     if !tcp.syn {
                         // Data of the other direction that this end has received in order.
-                        let has = other.tracker.ack_of(&tcp).min(other.tracker.highest());
-                        other.delivered = other.delivered.max(has);
+                        let has = other.tracker.covered_by(&tcp);
+                        other.delivered = other.delivered.max(has.unwrap_or(0));
                     }
                     if has_data {
                         sent = Sent::Segment(tcp, again);

@@ -32,7 +32,7 @@ impl Answerer {
     pub fn new(syn: &Tcp, sack: bool) -> Option<Self> {
         syn.syn.then_some(Self {
             sequence: syn.seq,
-            stamp: syn.stamp,
+            stamp: syn.stamp.unwrap_or(0),
             ports: [syn.ports[1], syn.ports[0]],
             sack,
         })
@@ -42,7 +42,8 @@ impl Answerer {
     /// SYN's.
     pub fn place(&self, tcp: &Tcp) -> (u64, Instant) {
         let seq = tcp.seq.wrapping_sub(self.sequence).wrapping_sub(1);
-        let stamp = tcp.stamp.wrapping_sub(self.stamp).wrapping_add(1);
+        let stamp = tcp.stamp.unwrap_or(0);
+        let stamp = stamp.wrapping_sub(self.stamp).wrapping_add(1);
         (u64::from(seq), stamped(stamp))
     }
 
@@ -154,7 +155,7 @@ mod tests {
         let syn = Tcp {
             seq: u32::MAX,
             syn: true,
-            stamp: u32::MAX - 1,
+            stamp: Some(u32::MAX - 1),
             ports: [40_000, 5001],
             ..Tcp::default()
         };
@@ -176,9 +177,9 @@ mod tests {
         let packet = answerer().answer(&ack);
         let tcp = Tcp::read(&packet).unwrap();
         // The first byte is 0: sequence numbers have wrapped.
-        assert_eq!((tcp.ack, tcp.seq, tcp.len), (3000, SEQUENCE + 1, 0));
+        assert_eq!((tcp.ack, tcp.seq, tcp.len), (Some(3000), SEQUENCE + 1, 0));
         assert_eq!(tcp.blocks[0], (5000, 8000));
-        assert_eq!((tcp.stamp, tcp.ports), (9, [5001, 40_000]));
+        assert_eq!((tcp.stamp, tcp.ports), (Some(9), [5001, 40_000]));
         assert_eq!(u64::from(tcp.window) << SHIFT, WINDOW);
         let echo = packet.windows(2).position(|two| two == [8, 10]).unwrap() + 6;
         // 7 is six more than the SYN's, which is 1.
@@ -190,7 +191,7 @@ mod tests {
     fn segments_have_their_places() {
         let data = Tcp {
             seq: 1000,
-            stamp: 3,
+            stamp: Some(3),
             ..Tcp::default()
         };
         assert_eq!(answerer().place(&data), (1000, stamped(6)));
