@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paceline
 from conftest import Command
 from paceline import _paceline
-from paceline.exchange import mahimahi, transperf_scenario
-from paceline.exchange.declared import ImportFailedError
+from paceline.exchange import csv, mahimahi, transperf_scenario
+from paceline.exchange.declared import Asked, ImportFailedError
 from paceline.exchange.transperf import BUILDERS, NAMES
 
 FOUR = """\
@@ -213,6 +214,67 @@ def test_a_trace_becomes_a_scenario_that_runs(tmp_path: Path, cli: Command) -> N
     assert scenario["run"]["duration"] == "1000 ms"
     assert "12 Mbit/s" in scenario["about"]
     assert cli("run", out).returncode == 0
+
+
+def test_a_short_trace_runs_for_some_seconds(tmp_path: Path, cli: Command) -> None:
+    trace = tmp_path / "one.trace"
+    trace.write_text("1\n")
+    out = tmp_path / "one.toml"
+    result = cli("import", trace, "--rtt", "40 ms", "--queue", "100 packets", "--out", out)
+    assert "repeats" in result.stderr
+    assert tomllib.loads(out.read_text())["run"]["duration"] == "10 s"
+    # 1500 bytes each millisecond are 12 Mbit/s.
+    assert (paceline.run(out).metrics["goodput_bps"] or 0) > 10e6
+
+
+TABLE = "\ufefft;down [Mbit/s];up\n1700000000.5;0;1\n"
+TABLE += "1700000001;8;1\n1700000002;2.5;1\n1700000002.5;2.5;1\n1700000003;0;1\n"
+
+
+def test_a_table_of_rates_becomes_a_link(tmp_path: Path, cli: Command) -> None:
+    (tmp_path / "link.csv").write_text(TABLE)
+    result = cli("import", "link.csv")
+    assert result.returncode == 2
+    assert "t, down [Mbit/s], up" in result.stderr
+    options = ("--rtt", "40 ms", "--queue", "100 packets", "--out", "link.toml")
+    columns = ("--time", "t s", "--rate", "down [Mbit/s] Mbit/s")
+    result = cli("import", "link.csv", *columns, *options)
+    assert result.returncode == 0, result.stderr
+    made = tomllib.loads((tmp_path / "link.toml").read_text())
+    assert made["path"]["rate"] == "8000000 bit/s"
+    assert made["run"]["duration"] == "3000000000 ns"
+    changes = [(event["when"], event["path"]["rate"]) for event in made["events"]]
+    assert changes == [
+        ("0 ns", "0 bit/s"),
+        ("500000000 ns", "8000000 bit/s"),
+        ("1500000000 ns", "2500000 bit/s"),
+        ("2500000000 ns", "0 bit/s"),
+    ]
+    # 8 Mbit/s for 1 s and 2.5 for another, of 3 s.
+    assert "3.5 Mbit/s" in made["about"]
+    assert cli("run", "link.toml").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "time", "rate", "says"),
+    [
+        ("t,r\n0,1\n0,2\n", "t s", "r Mbit/s", "does not come after"),
+        ("t,r\n0,1\n1,x\n", "t s", "r Mbit/s", "is not a number"),
+        ("t,r\n0,1\n1\n", "t s", "r Mbit/s", "is not a number"),
+        ("t,r\n0,-1\n", "t s", "r Mbit/s", "is no rate"),
+        ("t,r\n0,0\n", "t s", "r Mbit/s", "no row with a rate"),
+        ("t,r\n", "t s", "r Mbit/s", "no row with a rate"),
+        ("t,r\n0,1\n", "t", "r Mbit/s", "no name of a column and its unit"),
+        ("t,r\n0,1\n", "t s", "r ms", "no name of a column and its unit"),
+        ("t,r\n0,1\n", "u s", "r Mbit/s", "no column `u`"),
+        ("t,r\n0,1\n1e15,1\n", "t s", "r Mbit/s", "longer than"),
+        ("t,r\n1e999999,1\n", "t s", "r Mbit/s", "is not a number"),
+    ],
+)
+def test_a_spoiled_table_is_told(table: str, time: str, rate: str, says: str) -> None:
+    asked = Asked(Path("x.csv"), rtt="40 ms", queue="9 packets", time=time, rate=rate)
+    with pytest.raises(ImportFailedError, match=says):
+        csv.read(table, asked)
 
 
 @pytest.mark.parametrize(

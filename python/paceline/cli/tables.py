@@ -68,8 +68,19 @@ def show_record(run: Run, kept: Path) -> None:
     """Print the flows of a record, what it lacks, and its folder."""
     names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
     table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
-    for flow in run.flow_metrics:
-        table.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
+    counters = run.flows.sort("flow").iter_rows(named=True)
+    for flow, counts in zip(run.flow_metrics, counters, strict=True):
+        cells = [quantity(name, flow.get(name)) for name in names]
+        again, lost, sent = (
+            counts.get(f"{what}_packets") for what in ("retransmitted", "lost", "sent")
+        )
+        if flow.get("retransmit_ratio") is None:
+            # iperf3 counts them, and not the packets of TCP; datagrams are only lost.
+            if again is not None:
+                cells[-1] = f"{again} packets"
+            elif lost is not None and sent:
+                cells[-1] = f"{quantity('retransmit_ratio', lost / sent)} lost"
+        table.add_row(str(flow["label"]), *cells)
     console.stdout().print(table)
     err = console.stderr()
     if run.incomplete is not None:

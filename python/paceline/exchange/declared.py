@@ -65,6 +65,9 @@ class Asked:
     rtt: str | None = None
     queue: str | None = None
     cc: str = "bbr3"
+    #: The columns of a table: a name, and the unit of its numbers.
+    time: str | None = None
+    rate: str | None = None
     ignore_commands: bool = False
 
 

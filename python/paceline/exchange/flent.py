@@ -1,4 +1,4 @@
-"""Flent: a run as the data file of its test ``tcp_nup``, which flent and flent-gui plot.
+"""Flent: a run as the data file of its test ``tcp_nup``, which flent and flent-gui plot; its data.
 
 Rates are of what arrived, in steps of 200 ms. The ping is what one would have measured: the first
 flow's round trip without queues, and the time in the bottleneck's queue.
@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from paceline.exchange.declared import Export
+from paceline.exchange.declared import Export, Record
 from paceline.runs import Run
 
 #: Version of the file format.
@@ -41,9 +41,10 @@ def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Pat
         results[name] = _rates(run.samples.filter(pl.col("flow") == row["flow"]), times)
         meta[name] = {"UNITS": "Mbits/s", "CONG_CONTROL": str(row["cc"]), "LABEL": row["label"]}
     streams = list(results.values())
-    sums = [_sum(values) for values in zip(*streams, strict=True)]
-    results["TCP upload sum"] = sums
-    results["TCP upload avg"] = [None if s is None else s / len(streams) for s in sums]
+    known = [[v for v in values if v is not None] for values in zip(*streams, strict=True)]
+    results["TCP upload sum"] = [sum(values) if values else None for values in known]
+    # As Flent's own: of the streams that have a value.
+    results["TCP upload avg"] = [sum(values) / len(values) if values else None for values in known]
     results["Ping (ms) ICMP"] = _delays(run, times, int(flows["base_rtt_ns"][0]))
     meta |= {name: {"UNITS": "Mbits/s"} for name in ("TCP upload sum", "TCP upload avg")}
     meta["Ping (ms) ICMP"] = {"UNITS": "ms"}
@@ -114,9 +115,5 @@ def _at(rows: pl.DataFrame, column: str, times: list[int]) -> list[int | None]:
     return joined[column].to_list()
 
 
-def _sum(values: tuple[float | None, ...]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
 EXPORT = Export("flent", "rates and delay, for flent and flent-gui", "run.flent.gz", write)
+RECORD = Record("flent", "data of Flent (.flent, .flent.gz): a flow per series of rates")

@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from paceline.exchange.declared import Asked, Import, Imported, ImportFailedError
+from paceline.exchange.declared import Asked, Import, Imported, ImportFailedError, Note
+
+#: A trace repeats: a scenario over a shorter one runs for longer, in milliseconds.
+SHORT_MS, LONG_MS = 1000, 10_000
 
 #: The longest period that a trace may have: 30 days.
 LIMIT_MS = 30 * 24 * 3600 * 1000
@@ -67,15 +70,20 @@ def read(text: str, asked: Asked) -> list[Imported]:
 
 
 def scenario(text: str, *, name: str, trace: str, rtt: str, queue: str, cc: str) -> Imported:
-    """Return a scenario of one flow over the trace, as long as the trace."""
+    """Return a scenario of one flow over the trace, as long as the trace if it is not short."""
     count, last = opportunities(text.splitlines())
+    notes = []
+    duration = f"{last} ms"
+    if last < SHORT_MS:
+        duration = f"{LONG_MS // 1000} s"
+        notes.append(Note(None, f"the trace lasts {last} ms and repeats for {duration}"))
     rate = count * 1500 * 8 / last / 1000
     lines = [
         "schema = 1",
         f"about = {quote(f'One flow over a recorded link of {rate:.3g} Mbit/s on average.')}",
         "",
         "[run]",
-        f'duration = "{last} ms"',
+        f'duration = "{duration}"',
         "",
         "[path]",
         f"rate = {{ trace = {quote(trace)} }}",
@@ -85,7 +93,7 @@ def scenario(text: str, *, name: str, trace: str, rtt: str, queue: str, cc: str)
         "[[flows]]",
         f"cc = {quote(cc)}",
     ]
-    return Imported(name, "\n".join(lines) + "\n")
+    return Imported(name, "\n".join(lines) + "\n", notes)
 
 
 def quote(text: str) -> str:

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 else:
     Format = Literal[("auto", *sorted(IMPORTS, reverse=True), *sorted(RECORDS))]
 
+_FORMATS = [*IMPORTS, *RECORDS]
+
 
 @app.command(
     name="import",
     help_epilogue=examples(
         "import 4bbr2_50M_40ms_BDP.py > four-flows.toml",
         'import verizon.trace --rtt "40 ms" --queue "300 packets" --cc bbr3',
+        'import link.csv --time "t ms" --rate "down Mbit/s" --rtt "40 ms" --queue "300 packets"',
         "import capture.pcapng",
         "import server.sqlog.gz --out runs/quinn",
         "import iperf3.json --json",
@@ -37,7 +40,8 @@ def import_(
     file: Annotated[
         str,
         Parameter(
-            help="A transperf configuration, a mahimahi trace; a capture, a qlog, iperf3's JSON."
+            help="A transperf configuration, a mahimahi trace, a table of rates; a capture, a "
+            "qlog, iperf3's JSON, Flent's data."
         ),
     ],
     /,
@@ -53,6 +57,12 @@ def import_(
     rtt: Annotated[str | None, Parameter(help="Round-trip time for a trace.")] = None,
     queue: Annotated[str | None, Parameter(help="Queue size for a trace.")] = None,
     cc: Annotated[str, Parameter(help="Controller of the flow that crosses a trace.")] = "bbr3",
+    time: Annotated[
+        str | None, Parameter(help='Column of times in a table, and their unit ("t ms").')
+    ] = None,
+    rate: Annotated[
+        str | None, Parameter(help='Column of rates, and their unit ("down Mbit/s").')
+    ] = None,
     ignore_commands: Annotated[
         bool, Parameter(negative="", help="Skip commands that transperf would run as root.")
     ] = False,
@@ -63,25 +73,25 @@ def import_(
 
     A configuration is parsed and never executed. What a scenario cannot express is an error with
     its line; approximations are noted. A recording (pcap or pcapng of TCP, qlog of any version,
-    iperf3's JSON; also compressed with gzip or zstd) becomes a run that `report`, `compare` and
-    `sequence` read; notes on missing data are printed and stored in the record.
+    iperf3's JSON, Flent's data; also compressed with gzip or zstd) becomes a run that `report`,
+    `compare` and `sequence` read; notes on missing data are printed and stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
         return _record(file, None if format == "auto" else format, out, json=json)
-    text = files.read_scenario(file)
+    text = _text(file)
     path = Path(file)
     known = [name for name, one in IMPORTS.items() if one.looks_like(text, path)]
     if format == "auto" and not known:
         what, hint = (
             f"{file} has no known format",
-            f"name the format with --format: {', '.join([*IMPORTS, *RECORDS])}",
+            f"name the format with --format: {', '.join(_FORMATS)}",
         )
         if path.suffix == ".toml":
             what = f"{file} is already a scenario, by its name"
             hint = f"`paceline run {file}` runs it; for another format, name it with --format"
         raise Failure("import", what, hint=hint, file=file)
     kind = known[0] if format == "auto" else format
-    asked = Asked(path, _place(out, path.stem).parent, rtt, queue, cc, ignore_commands)
+    asked = Asked(path, _place(out, path.stem).parent, rtt, queue, cc, time, rate, ignore_commands)
     try:
         made = IMPORTS[kind].read(text, asked)
     except ImportFailedError as error:
@@ -127,6 +137,20 @@ def import_(
     for one, file_ in zip(made, written, strict=True):
         console.say_file(one.toml if file_ is None else f"{file_}\n")
     return Exit.OK
+
+
+def _text(file: str) -> str:
+    """Return the text of an experiment; say what is read if it is none."""
+    try:
+        return files.read_scenario(file)
+    except Failure as failure:
+        if failure.kind == "not-text":
+            failure.message = f"{file} has no known format"
+            failure.hint = (
+                f"formats: {', '.join(_FORMATS)}; `editcap -F pcap {file} OUT.pcap` converts other "
+                "captures (snoop, ERF, Network Monitor)"
+            )
+        raise
 
 
 def _place(out: Path | None, name: str) -> Path:
