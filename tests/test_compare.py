@@ -19,10 +19,13 @@ from paceline.study.compare.statistics import (
     hedges,
     holm,
     paired,
-    quantile,
+    ratios,
+    survival,
     tail,
+    testable,
     unpaired,
 )
+from paceline.statistics import quantile
 
 
 def test_tails_of_t_as_the_tables_have_them() -> None:
@@ -44,37 +47,83 @@ def test_a_tail_is_a_probability_and_falls(t: float, freedom: float) -> None:
 
 def test_pairs_by_hand() -> None:
     # Differences 1, 2, 3: mean 2, s = 1, error 1/sqrt(3), t = 2 sqrt(3) with 2 degrees of freedom.
-    found = paired([10, 10, 10], [11, 12, 13])
-    assert found.mean == 2
+    found = paired([10, 20, 30], [11, 22, 33])
+    assert (found.mean, found.test, found.signs) == (2, "t", (3, 0))
     t = 2 * math.sqrt(3)
     assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
     # Of fewer than five no interval is told. Of five, s = sqrt(2.5), and 2.776445 with 4 degrees.
     assert (found.low, found.high) == (None, None)
-    five = paired([10] * 5, [11, 12, 13, 14, 15])
+    five = paired([10, 20, 30, 40, 50], [11, 22, 33, 44, 55])
     reach = 2.776445 * math.sqrt(2.5 / 5)
     assert (five.low, five.high) == pytest.approx((3 - reach, 3 + reach), abs=1e-5)
-    # Pooled variance (0 + 1) / 2, and the correction 1 - 3 / (4 x 4 - 1) = 0.8.
-    assert found.effect == pytest.approx(2 / math.sqrt(0.5) * 0.8)
+    # One of two that hold together: 1.25 % on each side, 3.495406 with 4 degrees.
+    two = five.corrected(2)
+    assert two.high == pytest.approx(3 + 3.495406 * math.sqrt(2.5 / 5), abs=1e-5)
+    # Pooled variance (100 + 121) / 2, and the correction 1 - 3 / (4 x 4 - 1) = 0.8.
+    assert found.effect == pytest.approx(2 / math.sqrt(110.5) * 0.8)
 
 
 def test_two_samples_by_hand() -> None:
-    # Means 2 and 5, variances 1 and 4 over 3 each: error sqrt(5/3), and by Welch and Satterthwaite
+    # Means 2 and 6, variances 1 and 4 over 3 each: error sqrt(5/3), and by Welch and Satterthwaite
     # (5/3)^2 / ((1/3)^2 / 2 + (4/3)^2 / 2) = 50/17 degrees of freedom.
-    found = unpaired([1, 2, 3], [3, 5, 7])
-    assert found.mean == 3
-    assert found.p == pytest.approx(tail(3 / math.sqrt(5 / 3), 50 / 17))
+    found = unpaired([1, 2, 3], [4, 6, 8])
+    assert (found.mean, found.test) == (4, "t")
     # The density of t, integrated by Simpson's rule.
-    assert found.p == pytest.approx(0.1044789, abs=1e-7)
+    assert found.p == pytest.approx(0.0548, abs=1e-4)
+    assert found.p == pytest.approx(tail(4 / math.sqrt(5 / 3), 50 / 17))
     assert hedges([1, 2, 3], [3, 5, 7]) == pytest.approx(3 / math.sqrt(2.5) * 0.8)
 
 
-def test_what_does_not_vary() -> None:
+def test_few_values_are_never_certain() -> None:
+    """Equal values on a side have no variance, and say nothing of how far others would be."""
     assert paired([1, 1, 1], [1, 1, 1]).p == 1
-    sure = paired([1, 1, 1], [2, 2, 2])
-    assert (sure.p, sure.low, sure.high, sure.effect) == (0, None, None, None)
-    assert unpaired([1, 1], [2, 2]).p == 0
+    # Of the 20 ways to deal six values, two part them as much; of the 6 of four, two.
+    assert paired([1, 1, 1], [2, 2, 2]).p == unpaired([1, 1, 1], [2, 2, 2]).p == pytest.approx(0.1)
+    assert unpaired([1, 1], [2, 2]).p == pytest.approx(1 / 3)
+    # Ways to deal 2 ones and 6 zeros to two sides: 70, and 15 give both to one of them: 30/70.
+    dealt = unpaired([0, 0, 0, 0], [1, 0, 1, 0])
+    assert (dealt.p, dealt.least) == pytest.approx((30 / 70, 30 / 70))
+    # Two modes that hardly vary are no more: in 2 of 4^n samples all are of another mode.
+    assert unpaired([1, 1.0001, 1.0002], [2, 2.0001, 2.0002]).p == pytest.approx(0.1)
+    assert unpaired([1, 1.01, 1.02], [2, 2.01, 2.02]).p == pytest.approx(2 / 4**3)
+    assert paired([10, 20, 30], [11, 21.01, 31.02]).p == pytest.approx(2 / 4**3)
+    # Three of thirty are no variance either: of the 5456 ways, one puts all twos on that side.
+    values = [1.0 + n / 100 for n in range(30)]
+    assert (unpaired([2, 2.1, 2.2], values).p or 0) >= 1 / 5456
     alone = paired([1], [2])
     assert (alone.mean, alone.p, alone.low) == (1, None, None)
+
+
+def test_pairs_of_other_paths_by_hand() -> None:
+    # Twice as much on each of three paths and, but for the last, as on the others: ln 2, ln 2, ln 4.
+    found = ratios([1, 10, 100], [2, 20, 400])
+    assert found.mean == pytest.approx(4 / 3 * math.log(2))
+    # Two ratios are equal, so the signs are changed: 2 of 8 ways are as far.
+    assert (found.test, found.p, found.signs) == ("sign flips", 0.25, (3, 0))
+    nine = ratios([10.0**n for n in range(9)], [10.0**n * (2 + n / 10) for n in range(9)])
+    assert (nine.test, nine.signs) == ("t", (9, 0))
+    assert (nine.p or 1) < 0.001
+
+
+def test_times_longer_than_their_run_by_hand() -> None:
+    """By the log-rank test: deaths at 1, 2, 3 of six at risk; the others outlive 4."""
+    short, long = [(1.0, True), (2.0, True), (3.0, True)], [(4.0, False)] * 3
+    found = survival(short, long)
+    # Hazards 1/6, 1/6 + 1/5, 1/6 + 1/5 + 1/4: no other way of 20 parts the scores as much but one.
+    assert (found.test, found.mean, found.p) == ("log rank", None, pytest.approx(0.1))
+    assert (found.effect or 0) > 0
+    assert (survival(long, short).effect or 0) < 0
+    # The same censored times say nothing.
+    assert survival(long, long).p == 1
+
+
+def test_only_what_can_be_sure_is_corrected_for() -> None:
+    # One of two can reach 5 % at all: it is not corrected for the other.
+    assert testable([0.03, 0.4], 0.05) == [0]
+    # Two that reach 3 % cannot both reach 2.5 %; one that reaches 2 % can beside one of 3 %.
+    assert testable([0.03, 0.03], 0.05) == []
+    assert testable([0.03, 0.02], 0.05) == [1]
+    assert testable([], 0.05) == []
 
 
 def test_corrections_by_hand() -> None:
@@ -119,10 +168,22 @@ def subject(name: str, metric: str, *values: float | None) -> Subject:
         ("queue_p95_ns", (100,), (102,), "untested"),
         ("queue_p95_ns", (100,), (102, 103, 104), "untested"),
         ("queue_p95_ns", (100,), (100.5,), "same"),
-        ("retransmit_ratio", (0, 0, 0), (0.1, 0.1, 0.1), "worse"),
+        # Equal values, of three runs a side: 2 of 20 ways to deal them. Of five, 2 of 252.
+        ("retransmit_ratio", (0, 0, 0), (0.1, 0.1, 0.1), "untested"),
+        ("retransmit_ratio", (0, 0), (0.1, 0.1), "untested"),
+        ("retransmit_ratio", (0,) * 5, (0.1,) * 5, "worse"),
         ("convergence_ns", (1, 2, 3), (None, None, None), "lost"),
         ("convergence_ns", (None,), (5,), "gained"),
-        ("convergence_ns", (10, 11, None), (1, None, 2), "better"),
+        ("convergence_ns", (10, 11, None), (1, None, 2), "untested"),
+        # Never in eight runs, and in four of eight: their times are not missing.
+        ("convergence_ns", (1, 2, 3, 4, 5, 6, 7, 8), (None,) * 7 + (9,), "worse"),
+        (
+            "convergence_ns",
+            (1, 2, 3, 4, None, None, None, None),
+            (9, 9, 9, 9, 9, 9, 9, 9),
+            "unclear",
+        ),
+        ("convergence_ns", (None,) * 7 + (1,), (2, 3, 4, 5, 6, 7, 8, 9), "better"),
     ],
 )
 def test_verdicts(
@@ -153,7 +214,7 @@ def test_many_tests_at_once_are_minded() -> None:
 def test_a_regression_gives_4(cli: Command, scenario: Path) -> None:
     for name, size in (("a", "1 bdp"), ("b", "1 bdp"), ("c", "8 bdp")):
         settings = ["--set", f"path.queue.size={size}", "--set", "path.loss=0.5 %"]
-        settings += ["--repeats", "3", "--out", name]
+        settings += ["--repeats", "6", "--out", name]
         assert cli("run", scenario, *settings).returncode == 0
     same = cli("compare", "a", "b")
     assert same.returncode == 0
@@ -166,9 +227,9 @@ def test_a_regression_gives_4(cli: Command, scenario: Path) -> None:
     queue = found["queue_p95_ns"]
     assert queue["verdict"] == "worse"
     assert queue["paired"]
-    assert queue["counts"] == [3, 3]
-    assert (queue["low"], queue["high"]) == (None, None)
-    assert value["notes"] == ["No 95 % intervals with fewer than 5 runs per side."]
+    assert queue["counts"] == queue["runs"] == [6, 6]
+    assert 0 < queue["low"] < queue["difference"] < queue["high"]
+    assert not any("Too few" in note for note in value["notes"])
     assert value["differing"] == ["path.queue"]
     markdown = cli("compare", "a", "c", "--markdown", "--metric", "queue_p95_ns")
     assert "| queue p95 |" in markdown.stdout
@@ -193,6 +254,86 @@ def test_sweeps_are_compared_point_by_point(cli: Command, tmp_path: Path) -> Non
     assert value["only_old"] == ["path.rtt = 20 ms"]
     assert value["only_new"] == ["path.rtt = 30 ms"]
     assert value["verdict"] == "same"
+
+
+def test_points_that_are_not_alike_are_compared_by_their_ratios() -> None:
+    """Nine paths from 1 to 256 Mbit/s, twice the queue on each: the largest does not hide eight."""
+    paths = {(f"{2**n} Mbit/s",): 2.0**n for n in range(9)}
+    sides = [
+        Subject(
+            name,
+            {
+                "": {
+                    path: {"metrics": {"queue_p95_ns": factor(v)}, "flows": []}
+                    for path, v in paths.items()
+                }
+            },
+        )
+        for name, factor in (("a", float), ("b", lambda v: v * (2 + 0.1 * math.sin(v))))
+    ]
+    (finding,) = compare(*sides)
+    assert finding.verdict == "worse"
+    assert finding.change == pytest.approx(1, abs=0.05)
+    found = finding.as_json()
+    assert (found["higher"], found["lower"], found["low"]) == (9, 0, None)
+    assert 0.9 < (found["change_low_ratio"] or 0) < 1 < (found["change_high_ratio"] or 0) + 0.05
+
+
+def test_intervals_are_corrected_as_probabilities_are() -> None:
+    """Of two metrics, the surer has twice its probability, and the interval of 97.5 %."""
+    old = {seed: {"queue_p95_ns": 10.0 * seed, "rtt_p50_ns": 9.0 * seed} for seed in range(1, 6)}
+    new = {
+        seed: {"queue_p95_ns": 11.0 * seed, "rtt_p50_ns": 9.0 * seed + (-0.9) ** seed}
+        for seed in old
+    }
+    sides = [
+        Subject(name, {"": {seed: {"metrics": m, "flows": []} for seed, m in side.items()}})
+        for name, side in (("a", old), ("b", new))
+    ]
+    found = {f.metric: f for f in compare(*sides)}["queue_p95_ns"]
+    plain = paired([10, 20, 30, 40, 50], [11, 22, 33, 44, 55])
+    assert plain.p is not None
+    assert found.p == pytest.approx(2 * plain.p)
+    assert found.difference is not None
+    assert found.difference.low == pytest.approx(plain.corrected(2).low)
+    # 1.25 % on each side: t = 3.495406 with 4 degrees of freedom.
+    assert found.difference.low == pytest.approx(3 - 3.495406 * math.sqrt(2.5 / 5), abs=1e-5)
+
+
+def test_times_longer_than_a_run_are_counted(cli: Command, tmp_path: Path) -> None:
+    """Some seeds do not converge in their run: that is said, and is better than none."""
+    text = """
+schema = 1
+[run]
+duration = "8 s"
+[path]
+rate = "5 Mbit/s"
+rtt = "30 ms"
+loss = "1 %"
+queue.size = "0.3 bdp"
+[[flows]]
+cc = "bbr3"
+count = 2
+start_jitter = "100 ms"
+stagger = "1 s"
+"""
+    (tmp_path / "s.toml").write_text(text)
+    value = json.loads(cli("run", "s.toml", "--repeats", "6", "--out", "a", "--json").stdout)
+    found = value["metrics"]["convergence_ns"]
+    ended = [
+        json.loads(path.read_text()).get("censored", {}) for path in Path("a").rglob("run.json")
+    ]
+    limits = [limit["convergence_ns"] for limit in ended if "convergence_ns" in limit]
+    # Six whole bins after the last start, so the last five of them begin after 1 s.
+    assert set(limits) <= {1_000_000_000}
+    if found is None:
+        assert len(limits) == 6
+    else:
+        assert (found["count"], found["runs"], found["censored"]) == (
+            6 - len(limits),
+            6,
+            len(limits),
+        )
 
 
 def test_bad_input(cli: Command, scenario: Path, tmp_path: Path) -> None:
@@ -243,6 +384,7 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
     assert "worse" not in result.stdout
     assert "better" not in result.stdout
     assert "One run per side" in result.stdout
+    assert "not tested, and may be chance or not (the largest: " in result.stdout
     assert "differ in 2 settings, any of which may be the cause: path.rate, flows.cc" in (
         result.stdout
     )

@@ -154,7 +154,7 @@ class Change(TypedDict):
     """A metric of two runs, for people."""
 
     name: str
-    old: str
+    old: Annotated[str, "The mean of the runs, with its 95 % interval and how many they are."]
     new: str
     change_ratio: Annotated[float | None, "The change over the old value."]
     interval: Annotated[

@@ -107,8 +107,10 @@ const list = (): void => {
   if (focus >= 0) all()[focus]?.focus();
 };
 
-const table = (): void => {
+/** Fills the table of metrics; of two runs with repeats, with the means that are compared, not with one run beside them. */
+const table = (between?: Between): void => {
   const told = kept();
+  const means = between?.runs.some((count) => count > 1) ? new Map(between.metrics.map(({ name, old, new: now }) => [name, [old, now]])) : undefined;
   byId("metrics", HTMLElement).hidden = !told.length;
   const untrusted = told.filter(({ beyond }) => beyond.length);
   const banner = byId("untrusted", HTMLElement);
@@ -116,13 +118,14 @@ const table = (): void => {
   banner.querySelector("ul")?.replaceChildren(...untrusted.flatMap(({ id, beyond }) => beyond.map((reason) => make("li", `${id}: ${reason}`))));
   const head = make("tr");
   make("th", "Metric", head).scope = "col";
-  for (const found of told) {
+  for (const [nth, found] of told.entries()) {
     const cell = make("th", undefined, head);
     cell.scope = "col";
     const link = make("a", found.id, cell);
     link.href = `/report?id=${encodeURIComponent(found.id)}`;
     link.title = "open the report";
     link.target = "_blank";
+    if (means) make("span", `, mean of ${between?.runs[nth] ?? 1} runs`, cell);
     warning(found, cell);
   }
   const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
@@ -131,7 +134,7 @@ const table = (): void => {
     const title = make("th", labels[name] ?? name, line);
     title.scope = "row";
     title.title = name;
-    for (const { metrics } of told) make("td", metrics[name] ?? "–", line);
+    for (const [nth, { metrics }] of told.entries()) make("td", (means ? means.get(name)?.[nth] : metrics[name]) ?? "–", line);
     return line;
   });
   byId("table", HTMLElement).replaceChildren(head, ...rows);
@@ -151,6 +154,7 @@ const differences = async (): Promise<void> => {
   if (!old || !now || more.length) return;
   const between = await ask<Between>(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
   if (turn !== comparisons) return;
+  table(between);
   box.hidden = false;
   box.replaceChildren();
   make("h2", `From ${old.id} to ${now.id}`, box);
