@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import paceline
 from conftest import SCENARIO, Command
+from paceline.statistics import quantile
 from paceline.study.compare import Subject, compare, read
 from paceline.study.compare.statistics import (
     benjamini_hochberg,
@@ -25,7 +26,6 @@ from paceline.study.compare.statistics import (
     testable,
     unpaired,
 )
-from paceline.statistics import quantile
 
 
 def test_tails_of_t_as_the_tables_have_them() -> None:
@@ -95,7 +95,7 @@ def test_few_values_are_never_certain() -> None:
 
 
 def test_pairs_of_other_paths_by_hand() -> None:
-    # Twice as much on each of three paths and, but for the last, as on the others: ln 2, ln 2, ln 4.
+    # Twice as much on two paths and four times on the third: ln 2, ln 2, ln 4.
     found = ratios([1, 10, 100], [2, 20, 400])
     assert found.mean == pytest.approx(4 / 3 * math.log(2))
     # Two ratios are equal, so the signs are changed: 2 of 8 ways are as far.

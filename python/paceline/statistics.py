@@ -194,13 +194,14 @@ def remarks(figures: Sequence[Mapping[str, Any] | None]) -> list[str]:
     shown = [f for f in figures if f is not None and f["low"] is not None]
     notes = []
     if shown:
-        few = min(f["count"] for f in shown)
-        told = f"95 % intervals of the mean, by Student's t, over {few} runs"
+        few, many = (end(f["count"] for f in shown) for end in (min, max))
+        over = f"{few} to {many}" if few < many else f"{few}"
+        told = f"95 % intervals of the mean, by Student's t, over {over} runs"
         if few < 100:
             told += f"; of a skewed metric (~) they hold it in {100 * skewed(few):.0f} %"
         notes.append(told)
-    flat = sum(f["low"] == f["high"] for f in shown)
-    if flat and flat < len(shown):
+    flat = sum(f["low"] == f["high"] != 0 for f in shown)
+    if flat:
         notes.append(
             f"{flat} of {len(shown)} intervals have no width: all runs gave the same value, "
             f"which is no certainty; {JITTER}"

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 d73b0d006820b1a4c131e798c7bcbace5fe541f577aaac8619391b92e5d75d70
+// Built from web/ by `make web`. Sources: sha256 fc04bb98974dd2cd070b5756e7d2d3f9e02b75c439c78b41d69493d8173ec1dd
 "use strict";
 (() => {
   // src/controller.ts

@@ -145,6 +145,7 @@ export interface Differing {
 /** A metric of two runs, for people. */
 export interface Change {
   name: string;
+  /** The mean of the runs, with its 95 % interval and how many they are. */
   old: string;
   new: string;
   /** The change over the old value. */

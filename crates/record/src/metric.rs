@@ -86,9 +86,7 @@ pub struct Definition<F: 'static> {
 pub struct Censored<F: 'static> {
     /// The place, in words.
     pub at: &'static str,
-    /// Whether it is a mean over flows, which may be defined although one of them has no time.
-    pub of_flows: bool,
-    /// The function that computes it; `None` where the time does not apply or nothing is censored.
+    /// The function that computes it; `None` where the time does not apply.
     pub compute: F,
 }
 

@@ -90,7 +90,6 @@ pub const METRICS: &[MetricSpec] = &[
         window: "whole bins from the last flow's start; at least two flows in each of the five; absent if there are no such bins",
         censored: Some(Censored {
             at: "the start of the last five whole bins in which two flows are active",
-            of_flows: false,
             compute: convergence_limit,
         }),
         compute: convergence,
@@ -116,8 +115,7 @@ pub const METRICS: &[MetricSpec] = &[
         formula: "mean over flows of `full_rate_ns` of the flow",
         window: "flows for which it is defined",
         censored: Some(Censored {
-            at: "the mean over flows, if one of them has no time, with where that is censored",
-            of_flows: true,
+            at: "the mean over flows of where it is censored",
             compute: full_rate_limit,
         }),
         compute: |rows| {
@@ -273,7 +271,6 @@ pub const METRICS: &[MetricSpec] = &[
         window: "rows from the change on with five bins left in the window; absent without a change or such a row",
         censored: Some(Censored {
             at: "five bins before the end of the window",
-            of_flows: false,
             compute: rate_recovery_limit,
         }),
         compute: rate_recovery,
@@ -380,7 +377,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         window: "the whole run; absent if it does not finish",
         censored: Some(Censored {
             at: "the end of the flow's active time",
-            of_flows: false,
             compute: |_, flow| Some(flow.active?.to.abs_diff(flow.start) as f64),
         }),
         compute: |_, flow| Some(Span::new(flow.start, flow.finish?)?.length() as f64),
@@ -394,23 +390,16 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         window: "rows of `samples` of the flow, so exact to the sample interval; absent if no sample reaches that rate",
         censored: Some(Censored {
             at: "the end of the flow's active time",
-            of_flows: false,
             compute: flow_full_rate_limit,
         }),
         compute: |rows, flow| Some(rows.time_to_rate(flow, FULL_RATE)? as f64),
     },
 ];
 
-/// Where the time to full rate of a run is censored, if one of its flows has none.
+/// Where the time to full rate of a run is censored.
 fn full_rate_limit(rows: &Series<'_>) -> Option<f64> {
-    let of_flow = |flow| rows.time_to_rate(flow, FULL_RATE).map(|time| time as f64);
-    let times = || rows.flows.iter().map(|flow| (of_flow(flow), flow));
-    if times().all(|(time, _)| time.is_some()) {
-        return None;
-    }
-    let limits =
-        times().filter_map(|(time, flow)| time.or_else(|| flow_full_rate_limit(rows, flow)));
-    mean(&limits.collect::<Vec<_>>())
+    let limit = |flow| flow_full_rate_limit(rows, flow);
+    mean(&rows.flows.iter().filter_map(limit).collect::<Vec<_>>())
 }
 
 /// Where the time to full rate of a flow is censored.
@@ -458,8 +447,7 @@ pub(crate) fn of_flows(rows: &Series<'_>) -> Result<Vec<FlowMetrics>, RecordErro
 
 fn measured<F>(spec: &Definition<F>, of: impl Fn(&F) -> Option<f64>) -> Metric {
     let value = of(&spec.compute).filter(|v| v.is_finite());
-    let censored = spec.censored.as_ref();
-    let censored = censored.filter(|time| value.is_none() || time.of_flows);
+    let censored = spec.censored.as_ref().filter(|_| value.is_none());
     Metric {
         name: spec.name,
         unit: spec.unit,

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 d73b0d006820b1a4c131e798c7bcbace5fe541f577aaac8619391b92e5d75d70
+// Built from web/ by `make web`. Sources: sha256 fc04bb98974dd2cd070b5756e7d2d3f9e02b75c439c78b41d69493d8173ec1dd
 "use strict";
 (() => {
   // src/ask.ts
@@ -893,8 +893,9 @@
     box.replaceChildren(...left.map(row));
     if (focus >= 0) all()[focus]?.focus();
   };
-  var table = () => {
+  var table = (between) => {
     const told = kept();
+    const means = between?.runs.some((count2) => count2 > 1) ? new Map(between.metrics.map(({ name, old, new: now }) => [name, [old, now]])) : void 0;
     byId("metrics", HTMLElement).hidden = !told.length;
     const untrusted = told.filter(({ beyond }) => beyond.length);
     const banner = byId("untrusted", HTMLElement);
@@ -902,13 +903,14 @@
     banner.querySelector("ul")?.replaceChildren(...untrusted.flatMap(({ id, beyond }) => beyond.map((reason) => make("li", `${id}: ${reason}`))));
     const head = make("tr");
     make("th", "Metric", head).scope = "col";
-    for (const found2 of told) {
+    for (const [nth, found2] of told.entries()) {
       const cell = make("th", void 0, head);
       cell.scope = "col";
       const link = make("a", found2.id, cell);
       link.href = `/report?id=${encodeURIComponent(found2.id)}`;
       link.title = "open the report";
       link.target = "_blank";
+      if (means) make("span", `, mean of ${between?.runs[nth] ?? 1} runs`, cell);
       warning(found2, cell);
     }
     const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
@@ -917,7 +919,7 @@
       const title = make("th", labels[name] ?? name, line);
       title.scope = "row";
       title.title = name;
-      for (const { metrics } of told) make("td", metrics[name] ?? "–", line);
+      for (const [nth, { metrics }] of told.entries()) make("td", (means ? means.get(name)?.[nth] : metrics[name]) ?? "–", line);
       return line;
     });
     byId("table", HTMLElement).replaceChildren(head, ...rows);
@@ -933,6 +935,7 @@
     if (!old || !now || more.length) return;
     const between = await ask(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
     if (turn !== comparisons) return;
+    table(between);
     box.hidden = false;
     box.replaceChildren();
     make("h2", `From ${old.id} to ${now.id}`, box);

@@ -215,8 +215,13 @@ fn time_to_full_rate_by_hand() {
     assert_eq!(of_flow(&run, 2, "full_rate_ns"), None);
     assert_eq!(censored(&run.flows()[2].metrics, "full_rate_ns"), Some(9e9));
     assert_eq!(censored(&run.flows()[1].metrics, "full_rate_ns"), None);
-    // The mean over flows is longer than (2 + 4 + 9) / 3.
-    assert_eq!(censored(run.metrics(), "full_rate_ns"), Some(5e9));
+    assert_eq!(censored(run.metrics(), "full_rate_ns"), None);
+    let never = ramp(&[(0, 0), (1, 10), (2, 71)]);
+    assert_eq!(
+        censored(never.metrics(), "full_rate_ns"),
+        censored(&never.flows()[0].metrics, "full_rate_ns")
+    );
+    assert!(censored(never.metrics(), "full_rate_ns") > Some(0.0));
 }
 
 fn censored(metrics: &[Metric], name: &str) -> Option<f64> {

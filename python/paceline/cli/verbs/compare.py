@@ -363,18 +363,27 @@ def _untested(found: Sequence[Finding], all_: Sequence[Finding]) -> list[str]:
     many = [f for f in found if min(f.runs) > 1]
     if any(f.difference is not None and f.difference.p is None for f in many):
         notes.append(f"The seed has no effect here: identical repeats count as one run. {JITTER}.")
-    if any(f.difference is not None and f.difference.p is not None for f in many):
-        tests = sum(f.difference is not None and f.difference.p is not None for f in all_)
-        pairs = any(f.by_point for f in many)
-        what, use = ("pairs", "more points:") if pairs else ("runs", "--repeats")
-        ways = (2**n if pairs else math.comb(2 * n, n) for n in count())
-        needed = next(n for n, of in enumerate(ways) if 2 / of <= 0.05 / tests)
-        notes.append(
-            f"Too few {what}: with {min(min(f.counts) for f in many)} per side, no test of {tests} "
-            f"can be sure at the 5 % level. Use {use} {needed}"
-            + (", or --metric to test fewer." if tests > 1 else ".")
-        )
+    few = [f for f in many if f.difference is not None and f.difference.p is not None]
+    if few:
+        notes.append(_too_few(few, sum(f.difference is not None for f in all_)))
     return notes
+
+
+def _too_few(found: Sequence[Finding], tests: int) -> str:
+    """Return what some findings need for a test that can be sure among so many."""
+    pairs = any(f.by_point for f in found)
+    what, use = ("pairs", "more points:") if pairs else ("runs", "--repeats")
+    ways = (2**n if pairs else math.comb(2 * n, n) for n in count())
+    needed = next(n for n, of in enumerate(ways) if 2 / of <= 0.05 / tests)
+    fewest = min(min(f.runs) for f in found)
+    if needed <= fewest:
+        names = ", ".join(sorted({plain(f.metric) for f in found}))
+        return f"Too few different values for any test ({names}): most {what} gave the same one."
+    fewer = ", or --metric to test fewer" if tests > 1 else ""
+    return (
+        f"Too few {what}: with {fewest} per side, no test of {tests} can be sure at the 5 % level. "
+        f"Use {use} {needed}{fewer}."
+    )
 
 
 _COLUMNS = ("Metric", "Old", "New", "Change", "95 % interval", "Effect", "p", "Verdict")

@@ -59,10 +59,8 @@ class Subject:
         found = {}
         for seed, run in runs:
             least = limit(run, metric)
-            if least is None and some and value(run, metric) is None:
-                least = math.inf
-            if least is not None:
-                found[seed] = least
+            if value(run, metric) is None and (least is not None or some):
+                found[seed] = math.inf if least is None else least
         return found
 
     def figure(self, point: str, metric: str) -> str:
