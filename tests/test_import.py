@@ -338,6 +338,14 @@ def test_any_text_is_imported_or_refused(text: str) -> None:
         mahimahi.opportunities(text.splitlines())
 
 
+@given(st.text(alphabet='0123456789.,;"\n -etrx', max_size=200), st.sampled_from(["s", "ns"]))
+def test_any_table_is_imported_or_refused(text: str, unit: str) -> None:
+    asked = Asked(Path("x.csv"), rtt="40 ms", queue="9 packets", time=f"t {unit}", rate="r kbit/s")
+    with suppress(ImportFailedError):
+        for made in csv.read(f"t,r\n{text}", asked):
+            _paceline.check(made.toml, "x.toml")
+
+
 @given(st.text(alphabet="0123456789\n #-", max_size=200), st.text(max_size=20))
 def test_an_accepted_trace_makes_a_scenario_that_can_be_read(text: str, name: str) -> None:
     try:

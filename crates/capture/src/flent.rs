@@ -14,8 +14,10 @@ use crate::source::{Format, Source};
 
 /// The maximum size: hours of dozens of series.
 const MOST: u64 = 256 << 20;
+/// Memory of the values of a JSON text, as a multiple of its length.
+const TAKES: u64 = 8;
 /// The words at the end of series that Flent computes from others.
-const COMPUTED: [&str; 5] = ["sum", "avg", "totals", "mean", "total"];
+const COMPUTED: [&str; 6] = ["sum", "avg", "totals", "mean", "total", "fairness"];
 const PING: &str = "Ping (ms)";
 
 /// A series of rates.
@@ -29,7 +31,7 @@ struct Series {
 
 /// Reads Flent's data.
 pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
-    let text = source.text(MOST)?;
+    let text = source.text(MOST.min(source.memory / TAKES).max(1 << 20))?;
     let data: Value = serde_json::from_slice(&text)
         .map_err(|error| CaptureError::damaged(format!("it is no JSON: {error}")))?;
     let times = times(&data)?;

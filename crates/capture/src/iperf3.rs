@@ -124,7 +124,7 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
 /// programs.
 fn tests(text: &[u8]) -> Result<Vec<Test>, CaptureError> {
     let mut tests: Vec<Test> = Vec::new();
-    let mut is_stream = false;
+    let (mut is_stream, mut is_damaged) = (false, false);
     let mut rest = text;
     while let Some(begin) = begin(rest) {
         rest = rest.get(begin..).unwrap_or_default();
@@ -139,7 +139,12 @@ fn tests(text: &[u8]) -> Result<Vec<Test>, CaptureError> {
             }
             Some(Err(error)) => {
                 let why = "the file ends or is damaged within a test";
-                let begun = up_to_last(rest, "intervals").filter(|_| !is_stream);
+                // The first text that ends early may be a test; what follows is examined once.
+                let begun = match is_damaged || is_stream {
+                    true => None,
+                    false => up_to_last(rest, "intervals"),
+                };
+                is_damaged = true;
                 let is_end = error.is_eof();
                 if let Some(value) = begun {
                     add(&mut tests, value);

@@ -75,6 +75,8 @@ pub struct Side {
     pub copies: Copies,
     pub packets: Packets,
     pub reordered: u64,
+    /// ACKs of data that the capture did not have before.
+    ahead: u64,
     /// The largest captured payload, and the payload of a full packet.
     largest: u32,
     piece: Option<u32>,
@@ -193,8 +195,14 @@ impl Side {
     /// The same, with what was acknowledged selectively.
     pub fn delivered(&self) -> u64 {
         let ahead = self.tracker.delivered();
-        let in_order = self.tracker.acknowledged() - self.tracker.origin();
+        let acknowledged = self.tracker.acknowledged();
+        let in_order = acknowledged.saturating_sub(self.tracker.origin());
         self.goodput() + ahead.saturating_sub(in_order)
+    }
+
+    /// How often its packets do not follow each other as they are sent.
+    pub fn oddities(&self) -> u64 {
+        self.ahead + self.reordered + self.packets.again
     }
 
     /// Bytes of data in the capture, each once.
@@ -426,6 +434,7 @@ impl Side {
         // A FIN uses a sequence number.
         let end = self.end.map_or(ack, |end| ack.min(end));
         if end > highest + u64::from(self.end.is_none()) {
+            self.ahead += 1;
             self.open_gap(highest, end, now, None, None);
             self.tracker.skip_to(end);
         }

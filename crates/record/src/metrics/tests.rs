@@ -69,6 +69,25 @@ fn rows_between_the_regular_ones_have_no_weight() {
 }
 
 #[test]
+fn an_rtt_that_is_not_measured_again_counts_once() {
+    let mut recorder = recorder(run_info(vec![flow_info(0, 0)]));
+    // 20, 20 and 200 ms in the first three seconds; then the flow is idle.
+    for second in 0..=10 {
+        let rtt = match second {
+            0 => None,
+            1 | 2 => Some(20),
+            _ => Some(200),
+        };
+        let row = sample(0, at_ms(second * 1_000), second.min(3) * 1_000, rtt);
+        recorder.sample(row, |_| {});
+    }
+    let run = recorder.finish(&[]);
+    assert_near(run.metric("rtt_p50_ns"), 20e6);
+    assert_near(run.metric("rtt_mean_ns"), 80e6);
+    assert_near(of_flow(&run, 0, "rtt_p95_ns"), 200e6);
+}
+
+#[test]
 fn throughput_by_hand() {
     let run = two_flows();
     // 5.4 MB + 2.8 MB of 10 s x 1 MB/s x 0.9
