@@ -130,8 +130,8 @@ SIZES = [(points, count) for points in (1, 10) for count in (2, 3, 5, 10, 30)]
 
 
 def tables(samples: int) -> dict[str, str]:
-    """Return the tables of the page; comparisons take longer, so they are a tenth as many."""
-    few = samples // 10
+    """Return the tables of the page; comparisons take longer, so they are fewer."""
+    few = samples // 50
     means = [
         [name, *(_share(coverage(draw, mean, n, samples)) for n in COUNTS)]
         for name, (draw, mean) in MEANS.items()

@@ -12,11 +12,11 @@ from paceline.measures import higher_is_better
 from paceline.study.compare.statistics import (
     Difference,
     benjamini_hochberg,
+    decidable,
     holm,
     paired,
     ratios,
     survival,
-    testable,
     unpaired,
 )
 from paceline.study.compare.subjects import Subject, Values, read, split
@@ -201,7 +201,7 @@ def _adjusted(
 ) -> list[tuple[Difference | None, float | None]]:
     """Return differences and their probabilities, both corrected for all that can be tested."""
     tests = [(n, d) for n, d in enumerate(differences) if d is not None and d.p is not None]
-    able = [tests[n] for n in testable([found.least for _, found in tests], level)]
+    able = [tests[n] for n in decidable([found.least for _, found in tests], level)]
     raw = [found.p or 0.0 for _, found in able]
     adjusted = {nth: p for (nth, _), p in zip(able, correct(raw), strict=True)}
     corrected: list[tuple[Difference | None, float | None]] = []

@@ -269,7 +269,7 @@ def tail(t: float, freedom: float) -> float:
     return 2 * float(stdtr(freedom, -abs(t)))
 
 
-def testable(leasts: Sequence[float], level: float) -> list[int]:
+def decidable(leasts: Sequence[float], level: float) -> list[int]:
     """Return the tests that can reach the level, corrected for as many as there are of them.
 
     After Tarone (1990): a test that cannot give a false alarm need not be corrected for.
