@@ -578,17 +578,17 @@ class FittedRate(TypedDict):
     """The rate of a fitted path from a given time on."""
 
     begin_ns: int
-    rate_bps: float
-    low_bps: float
+    rate_bps: float | None
+    low_bps: Annotated[float | None, "From here to `high_bps` is a 95 % interval."]
     high_bps: Annotated[float | None, "Null if the link was never busy: it is at least `low_bps`."]
 
 
 class FittedParameter(TypedDict):
     """A parameter of a model, in the unit at the end of its name."""
 
-    value: float
-    low: Annotated[float, "From here to `high` the model is about as near to the record."]
-    high: float
+    value: Annotated[float | None, "Null if the record does not show it."]
+    low: Annotated[float | None, "From here to `high` is a 95 % interval; null if there is none."]
+    high: float | None
 
 
 class FittedModel(TypedDict):
@@ -606,17 +606,22 @@ class Fit(TypedDict):
     run: str
     scenario: Annotated[str, "The file written."]
     rates: list[FittedRate]
-    rtt_ns: float
-    rtt_low_ns: float
-    rtt_high_ns: float
-    queue_bytes: float
-    queue_low_bytes: float
+    rtt_ns: float | None
+    rtt_low_ns: Annotated[float | None, "Null if the queue may never have been empty."]
+    rtt_high_ns: float | None
+    queue_bytes: Annotated[float | None, "Null if the record has no RTTs."]
+    queue_low_bytes: Annotated[float | None, "From here to `queue_high_bytes` is a 95 % interval."]
     queue_high_bytes: Annotated[float | None, "Null if the queue was never seen full."]
-    loss: Annotated[str, "`none`, `droptail`, `random`, `policer`, `codel`, `fq_codel` or `pie`."]
+    loss: Annotated[
+        str,
+        "`none`, `droptail`, `random`, `droptail+random`, `policer`, `codel`, `fq_codel` or `pie`.",
+    ]
     parameters: dict[str, FittedParameter]
     models: Annotated[list[FittedModel], "All models that were simulated, the nearest first."]
-    measured: Annotated[dict[str, float], "Over the flows that carried at least 1 % of all."]
-    fitted: Annotated[dict[str, float], "The same of a simulation of the scenario."]
+    measured: Annotated[
+        dict[str, float | None], "Over the flows that carried at least 1 % of all; null is unknown."
+    ]
+    fitted: Annotated[dict[str, float | None], "The same of a simulation of the scenario."]
     notes: list[str]
 
 

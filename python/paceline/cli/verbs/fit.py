@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from paceline.cli import console, files
 from paceline.cli.app import Force, Json, Memory, Quiet, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
 from paceline.names import did_you_mean
-from paceline.quantities import NONE, plain, quantity
+from paceline.quantities import plain, quantity
 from paceline.study import fit as study
 
 
@@ -45,11 +44,11 @@ def fit(
     """Estimate the path on which a record was taken, and write it as a scenario.
 
     Only data visible to the flows' endpoints is used: deliveries, RTTs and losses. They give the
-    rate, the base RTT and the backlog, each with an interval. The loss model is the one whose
-    simulation, with the same flows, is nearest to the record: a full queue, random loss, a policer,
-    CoDel, FQ-CoDel or PIE. The table at the end compares the record with that simulation. A value
-    that the record does not determine, such as the size of a buffer that never filled, is given as
-    a bound.
+    rate, the base RTT, the queue and the parameters of the loss model, each with a 95 % interval.
+    The loss model is the one whose simulation, with the same flows, is nearest to the record: a
+    full queue, random loss, both, a policer, CoDel, FQ-CoDel or PIE. The table at the end compares
+    the record with that simulation. Where the record does not give an interval, such as for the
+    size of a buffer that never filled, a bound is given and a note says why.
     """
     limit_memory(memory)
     known = [row["name"] for row in _paceline.controllers()]
@@ -85,8 +84,7 @@ def fit(
 
 
 def _answer(record: str, place: Path, fitted: study.Fit) -> answers.Fit:
-    best, path = fitted.judged[0], fitted.path
-    size = fitted.size
+    best, size, rtt = fitted.judged[0], fitted.size, fitted.rtt * 1e9
     return {
         "run": record,
         "scenario": str(place),
@@ -95,20 +93,20 @@ def _answer(record: str, place: Path, fitted: study.Fit) -> answers.Fit:
                 "begin_ns": round(stretch.begin * 1e9),
                 "rate_bps": stretch.rate.value,
                 "low_bps": stretch.rate.low,
-                "high_bps": _finite(stretch.rate.high),
+                "high_bps": stretch.rate.high,
             }
-            for stretch in path.stretches
+            for stretch in fitted.stretches
         ],
-        "rtt_ns": path.rtt.value * 1e9,
-        "rtt_low_ns": path.rtt.low * 1e9,
-        "rtt_high_ns": path.rtt.high * 1e9,
+        "rtt_ns": rtt.value,
+        "rtt_low_ns": rtt.low,
+        "rtt_high_ns": rtt.high,
         "queue_bytes": size.value,
         "queue_low_bytes": size.low,
-        "queue_high_bytes": _finite(size.high),
+        "queue_high_bytes": size.high,
         "loss": best.model.name,
         "parameters": {
-            name: {"value": best.model.parameters[name], "low": low, "high": high}
-            for name, (low, high) in best.ranges.items()
+            name: {"value": one.value, "low": one.low, "high": one.high}
+            for name, one in fitted.parameters.items()
         },
         "models": [{"loss": one.model.name, "distance": one.distance} for one in fitted.judged],
         "measured": fitted.seen.metrics,
@@ -117,24 +115,19 @@ def _answer(record: str, place: Path, fitted: study.Fit) -> answers.Fit:
     }
 
 
-def _finite(value: float) -> float | None:
-    return None if math.isinf(value) else value
-
-
 def _tell(record: str, fitted: study.Fit) -> None:
-    path, best, out = fitted.path, fitted.judged[0], console.stdout()
-    table = console.table("Path", "Estimate", "Interval", title=record)
-    for number, stretch in enumerate(path.stretches):
+    best, out = fitted.judged[0], console.stdout()
+    table = console.table("Path", "Estimate", "95 % interval", title=record)
+    for number, stretch in enumerate(fitted.stretches):
         name = "rate" if number == 0 else f"rate from {quantity('_ns', stretch.begin * 1e9)}"
-        table.add_row(name, *_cells("_bps", stretch.rate, 1.0))
-    table.add_row("base RTT", *_cells("_ns", path.rtt, 1e9))
-    table.add_row("queue", *_cells("_bytes", fitted.size, 1.0))
+        table.add_row(name, *_cells("_bps", stretch.rate))
+    table.add_row("base RTT", *_cells("_ns", fitted.rtt * 1e9))
+    table.add_row("queue", *_cells("_bytes", fitted.size))
     table.add_row("losses", best.model.name, "")
-    for name, (low, high) in best.ranges.items():
-        if name in _PARAMETERS:
-            word, unit, scale = _PARAMETERS[name]
-            estimate = study.Estimate(best.model.parameters[name], low, high)
-            table.add_row(f"  {word}", *_cells(unit, estimate, scale))
+    for name, estimate in fitted.parameters.items():
+        if name in study.LABELS:
+            unit, scale = ("_ns", 1e9) if name.endswith("_s") else (name, 1.0)
+            table.add_row(f"  {study.LABELS[name]}", *_cells(unit, estimate * scale))
     out.print(table)
     table = console.table("Metric", "Measured", "Fitted")
     for name, value in fitted.seen.metrics.items():
@@ -145,25 +138,18 @@ def _tell(record: str, fitted: study.Fit) -> None:
         out.print(note, soft_wrap=True)
 
 
-#: The labels of a model's parameters, their units, and their scales.
-_PARAMETERS = {
-    "loss_ratio": ("probability", "_ratio", 1.0),
-    "police_bps": ("policer's rate", "_bps", 1.0),
-    "burst_bytes": ("policer's burst", "_bytes", 1.0),
-    "target_s": ("target", "_ns", 1e9),
-}
+def _cells(unit: str, one: study.Estimate) -> tuple[str, str]:
+    if one.value is None:
+        return "unknown", ""
+    value, low, high = (_written(unit, bound) for bound in (one.value, one.low, one.high))
+    if one.low is not None and one.high is not None:
+        return value, f"{low} to {high}"
+    if one.low is not None:
+        return f"at least {low}", "unknown"
+    return (f"at most {high}" if one.high is not None else value), "unknown"
 
 
-def _cells(unit: str, estimate: study.Estimate, scale: float) -> tuple[str, str]:
-    value, low, high = (
-        _written(unit, one * scale) for one in (estimate.value, estimate.low, estimate.high)
-    )
-    if math.isinf(estimate.high):
-        return f"at least {low}", ""
-    return value, f"{low} to {high}"
-
-
-def _written(unit: str, value: float) -> str:
-    if unit.endswith("_ratio"):
+def _written(unit: str, value: float | None) -> str:
+    if value is not None and unit.endswith("_ratio"):
         return f"{100 * value:.4g} %"
-    return NONE if math.isinf(value) else quantity(unit, value)
+    return quantity(unit, value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,11 @@ Series = NDArray[np.float64]
 
 #: Bytes of IPv4 and TCP headers with timestamps.
 HEADER = 52
+#: The headers that fill a packet of this size are those of the record: without timestamps, of IPv6
+#: or of QUIC a packet carries more or less.
+_MTUS, _HEADERS = (1500, 9000, 1492, 1280), (28, 40, 48, 52, 60, 72)
+#: Less is no full packet's payload.
+_SEGMENT = 500
 #: Maximum payload of a packet: an IPv4 packet has no more.
 _LARGEST = 65_535
 
@@ -30,49 +36,100 @@ class UnfitError(ValueError):
 
 @dataclass(frozen=True)
 class Flow:
-    """One flow's samples; times in seconds, and counts in wire bytes or packets."""
+    """One flow's samples; times in seconds, and counts in wire bytes or packets.
+
+    A count that the record does not have is `None`.
+    """
 
     cc: str
     start: float
     stop: float | None
     finish: float | None
     payload: int
+    header: int
     t: Series
     delivered: Series
-    sent: Series
-    lost: Series
+    #: Transmissions.
+    sent: Series | None
+    lost: Series | None
     rtt: Series
     min_rtt: Series
+    #: The RTT of the handshake, where the record has it apart from its samples.
+    handshake: float | None
+    #: Of a capture: when data passed it, and the wire bytes of each segment.
+    arrivals: tuple[Series, Series] | None = None
+    #: Whether it is a recording of another program, which may begin at any time.
+    is_imported: bool = False
+    #: Whether deliveries are what was acknowledged: iperf3 counts what it has written.
+    is_acknowledged: bool = True
 
     @property
     def packet(self) -> int:
         """Bytes of a full packet on the wire."""
-        return self.payload + HEADER
+        return self.payload + self.header
 
     @cached_property
-    def least(self) -> float:
+    def least(self) -> float | None:
         """The minimum RTT."""
-        return float(np.nanmin(np.fmin(self.rtt, self.min_rtt)))
+        every = np.concatenate([self.rtt, self.min_rtt, [self.handshake or np.nan]])
+        every = every[np.isfinite(every)]
+        return float(np.min(every)) if len(every) else None
 
     @property
     def is_least_of_handshake(self) -> bool:
         """Whether it is from packets without data: ACKs of data arrive two RTTs after the start."""
-        reached = np.fmin(self.rtt, self.min_rtt) <= self.least * 1.0001
-        return float(self.t[np.argmax(reached)]) < self.start + 1.9 * self.least
+        if self.least is None or self.handshake is not None:
+            return self.least is not None and self.handshake == self.least
+        rtts = np.fmin(self.rtt, self.min_rtt)
+        reached = rtts <= self.least * 1.0001
+        if self.arrivals is not None:
+            # The receiver's capture has it in its first RTT.
+            return self.is_spaced and bool(np.argmax(reached) == np.argmax(np.isfinite(rtts)))
+        if self.is_imported:
+            # A log may begin in the course of a connection.
+            return bool((reached & (self.delivered == 0)).any())
+        row = int(np.argmax(reached))
+        before = float(self.t[row - 1]) if row > 0 else self.start
+        return before < self.start + 1.9 * self.least
 
     @cached_property
-    def waits(self) -> Series:
-        """The latest RTT minus the minimum, at each time.
+    def is_spaced(self) -> bool:
+        """Whether packets passed the capture as a link spaces them: it is at the receiver."""
+        if self.arrivals is None or len(self.arrivals[0]) < 2:
+            return False
+        span = float(self.arrivals[0][-1] - self.arrivals[0][0])
+        mean = span / len(self.arrivals[0])
+        return float(np.quantile(np.diff(self.arrivals[0]), 0.05)) > 0.2 * mean
 
-        The ACK of a single packet may have been held back by the receiver: the wait is then the one
-        before.
+    @property
+    def transmitted(self) -> Series | None:
+        """Packets sent; where nobody counted them, those delivered and those lost."""
+        if self.sent is not None:
+            return self.sent
+        return None if self.lost is None else self.delivered / self.packet + self.lost
+
+    @cached_property
+    def samples(self) -> Series:
+        """The RTT minus the minimum where it was measured, and NaN elsewhere.
+
+        The ACK of a single packet may have been held back by the receiver, and says nothing.
         """
         several = np.diff(self.delivered, prepend=0.0) > 1.5 * self.packet
         several &= np.isfinite(self.rtt)
         if several.mean() < 0.1:
             several = np.isfinite(self.rtt)
-        latest = np.maximum.accumulate(np.where(several, np.arange(len(self.t)), -1))
-        return np.where(latest < 0, np.nan, self.rtt[latest] - self.least)
+        return np.asarray(np.where(several, self.rtt - (self.least or np.nan), np.nan))
+
+    @cached_property
+    def waits(self) -> Series:
+        """The latest RTT minus the minimum, at each time: not known an RTT after the last ACK."""
+        known = np.isfinite(self.samples)
+        latest = np.maximum.accumulate(np.where(known, np.arange(len(self.t)), -1))
+        waits: Series = np.where(latest < 0, np.nan, self.samples[latest])
+        moved = np.diff(self.delivered, prepend=0.0) > 0
+        moving = np.maximum.accumulate(np.where(moved, self.t, -np.inf))
+        lasting = np.maximum(waits + (self.least or 0.0), 0.1)
+        return np.asarray(np.where(self.t - moving <= lasting, waits, np.nan))
 
 
 @dataclass(frozen=True)
@@ -92,17 +149,29 @@ class Observed:
     def grid(self) -> Series:
         """The common times of all flows."""
         first = min(float(flow.t[0]) for flow in self.flows)
-        return np.arange(first, max(float(flow.t[-1]) for flow in self.flows), self.step)
+        span = max(float(flow.t[-1]) for flow in self.flows) - first
+        return np.asarray(first + self.step * np.arange(math.floor(span / self.step + 1e-6) + 1))
 
     @cached_property
-    def least(self) -> float:
+    def least(self) -> float | None:
         """The minimum RTT of any flow."""
-        return min(flow.least for flow in self.flows)
+        return min((one.least for one in self.flows if one.least is not None), default=None)
 
     @property
     def is_least_of_handshake(self) -> bool:
         """Whether the flow with the minimum has it from its handshake."""
-        return min(self.flows, key=lambda flow: flow.least).is_least_of_handshake
+        return any(one.least == self.least and one.is_least_of_handshake for one in self.flows)
+
+    @property
+    def is_handshake_sure(self) -> bool:
+        """Whether it is certain which packets have the minimum: a QUIC handshake fills packets."""
+        least = [one for one in self.flows if one.least == self.least]
+        return any(one.handshake is not None or not one.is_imported for one in least)
+
+    @property
+    def is_spaced(self) -> bool:
+        """Whether it is a capture at the receiver."""
+        return any(one.is_spaced for one in self.flows)
 
     @cached_property
     def packet(self) -> int:
@@ -110,32 +179,74 @@ class Observed:
         return max(flow.packet for flow in self.flows)
 
     @cached_property
+    def header(self) -> int:
+        """Bytes of a packet without data."""
+        return max(flow.header for flow in self.flows)
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether deliveries are known in the course of time, and not in total only."""
+        return all(flow.is_acknowledged for flow in self.flows)
+
+    @cached_property
     def delivered(self) -> Series:
         """Wire bytes that all flows together have delivered, at each time of the grid."""
-        return self._sum("delivered")
+        return self._sum([flow.delivered for flow in self.flows])
 
     @cached_property
-    def lost(self) -> Series:
-        """Packets that all flows together have lost, at each time of the grid."""
-        return self._sum("lost")
+    def lost(self) -> Series | None:
+        """Packets that all flows together have lost, at each time of the grid, if counted."""
+        counts = [flow.lost for flow in self.flows]
+        known = [count for count in counts if count is not None]
+        return self._sum(known) if len(known) == len(counts) else None
 
     @cached_property
-    def sent(self) -> Series:
-        """Packets that all flows together have sent, at each time of the grid."""
-        return self._sum("sent")
+    def sent(self) -> Series | None:
+        """Packets that all flows together have sent, at each time of the grid.
+
+        Where the record does not count them they are those delivered and those lost: that leaves
+        out those in flight.
+        """
+        counts = [flow.transmitted for flow in self.flows]
+        known = [count for count in counts if count is not None]
+        return self._sum(known) if len(known) == len(counts) else None
+
+    @property
+    def losses(self) -> int | None:
+        """How many packets were lost."""
+        return None if self.lost is None else round(float(self.lost[-1]))
+
+    @property
+    def lost_ratio(self) -> float | None:
+        """The share of all transmissions that was lost."""
+        if self.lost is None or self.sent is None or self.sent[-1] < 1:
+            return None
+        return float(self.lost[-1]) / float(self.sent[-1])
 
     @cached_property
     def waits(self) -> Series:
-        """The latest RTT minus the minimum, at each time of the grid, or NaN."""
-        rows = np.full((len(self.flows), len(self.grid)), np.nan)
-        for row, flow in zip(rows, self.flows, strict=True):
+        """The latest RTT minus the minimum of the flow that waits longest, on the grid, or NaN."""
+        return self._aligned([flow.waits for flow in self.flows], np.fmax)
+
+    @cached_property
+    def shared_waits(self) -> Series:
+        """The same without waits for ACKs: in one queue flows wait nearly alike."""
+        latest = []
+        for flow in self.flows:
+            # Measured in this row or one of the two before.
+            ends = np.concatenate([[np.nan] * 2, flow.samples])
+            window = np.lib.stride_tricks.sliding_window_view(ends, 3)
+            latest.append(np.fmax(window[:, 2], np.fmax(window[:, 1], window[:, 0])))
+        least = self._aligned(latest, np.fmin)
+        return np.asarray(np.where(self.waits > 1.3 * least + self.step, least, self.waits))
+
+    def _aligned(self, series: Sequence[Series], join: np.ufunc) -> Series:
+        joined = np.full(len(self.grid), np.nan)
+        for flow, values in zip(self.flows, series, strict=True):
             at = np.searchsorted(flow.t, self.grid + 1e-9, side="right") - 1
             known = (at >= 0) & (self.grid <= flow.t[-1] + self.step)
-            row[known] = flow.waits[at[known]]
-        seen = np.isfinite(rows).any(axis=0)
-        waits = np.full(len(self.grid), np.nan)
-        waits[seen] = np.nanmax(rows[:, seen], axis=0)
-        return waits
+            joined[known] = join(joined[known], values[at[known]])
+        return joined
 
     @cached_property
     def has_waits(self) -> bool:
@@ -143,20 +254,33 @@ class Observed:
         return bool(self.flows) and bool(np.isfinite(self.waits).any())
 
     @cached_property
-    def metrics(self) -> dict[str, float]:
+    def arrivals(self) -> tuple[Series, Series] | None:
+        """When data of all flows passed a capture, and the wire bytes of each segment."""
+        found = [flow.arrivals for flow in self.flows if flow.arrivals is not None]
+        if not found or len(found) < len(self.flows):
+            return None
+        times, sizes = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        order = np.argsort(times, kind="stable")
+        return times[order], sizes[order]
+
+    @cached_property
+    def metrics(self) -> dict[str, float | None]:
         """The displayed values, by names with units: of these flows only."""
         rtts = np.concatenate([flow.rtt[np.isfinite(flow.rtt)] for flow in self.flows]) * 1e9
         delivered = sum(flow.delivered[-1] * flow.payload / flow.packet for flow in self.flows)
         return {
             "goodput_bps": float(delivered) * 8 / self.duration,
-            **{f"rtt_p{n}_ns": float(np.quantile(rtts, n / 100)) for n in (50, 95, 99)},
-            "lost_ratio": float(self.lost[-1]) / max(float(self.sent[-1]), 1.0),
+            **{
+                f"rtt_p{n}_ns": float(np.quantile(rtts, n / 100)) if len(rtts) else None
+                for n in (50, 95, 99)
+            },
+            "lost_ratio": self.lost_ratio,
         }
 
-    def _sum(self, name: str) -> Series:
+    def _sum(self, counts: Sequence[Series]) -> Series:
         total = np.zeros(len(self.grid))
-        for flow in self.flows:
-            total += np.interp(self.grid, flow.t, getattr(flow, name), left=0.0)
+        for flow, count in zip(self.flows, counts, strict=True):
+            total += np.interp(self.grid, flow.t, count, left=0.0)
         return total
 
 
@@ -179,19 +303,32 @@ def observe(run: Run) -> Observed:
     """Extract the ends' view from a run."""
     flows = []
     table = run.samples.sort("flow", "t_ns")
+    packets = _packets(run)
     for row in of_use(run):
         seen = table.filter(flow=row["flow"])
-        rtt = _times(seen["rtt_ns"])
-        if not np.isfinite(rtt).any():
-            continue
-        payload = int(row["mss_bytes"])
+        captured = None if packets is None else packets.filter(flow=row["flow"])
+        payload = int(row["mss_bytes"]) if captured is None else _segment(captured, row)
         if not 0 < payload <= _LARGEST:
             raise UnfitError(f"flow {row['flow']} has packets with {payload} bytes of payload")
-        whole = (payload + HEADER) / payload
+        header = _header(payload)
 
         def column(name: str) -> Series:
             return np.asarray(seen[name].cast(float).fill_null(strategy="forward").fill_null(0.0))  # noqa: B023
 
+        t, rtt, least = (_times(seen[name]) for name in ("t_ns", "rtt_ns", "min_rtt_ns"))
+        if captured is not None and row["base_rtt_ns"]:
+            # Below the minimum of all only the way to one end had been measured.
+            for rtts in (rtt, least):
+                rtts[rtts < row["base_rtt_ns"] / 1e9] = np.nan
+        sent, lost = _counts(row, column)
+        delivered, arrivals = column("delivered_bytes"), None
+        if captured is not None:
+            delivered = covered(captured, t)
+            arrivals = _arrivals(captured, payload, header)
+            sent = _passed(captured, ("send", "retransmit"), payload, t)
+            lost = _passed(captured, ("retransmit",), payload, t)
+        # A row repeats the latest RTT: where nothing was acknowledged none was measured.
+        rtt[np.diff(delivered, prepend=0.0) <= 0] = np.nan
         flows.append(
             Flow(
                 cc=row["cc"],
@@ -199,12 +336,17 @@ def observe(run: Run) -> Observed:
                 stop=None if row["stop_ns"] is None else row["stop_ns"] / 1e9,
                 finish=None if row["finish_ns"] is None else row["finish_ns"] / 1e9,
                 payload=payload,
-                t=seen["t_ns"].cast(float).to_numpy() / 1e9,
-                delivered=column("delivered_bytes") * whole,
-                sent=column("sent_packets"),
-                lost=column("lost_packets"),
+                header=header,
+                t=t,
+                delivered=delivered * (payload + header) / payload,
+                sent=sent,
+                lost=lost,
                 rtt=rtt,
-                min_rtt=_times(seen["min_rtt_ns"]),
+                min_rtt=least,
+                handshake=_handshake(run, row, least),
+                arrivals=arrivals,
+                is_imported=run.source is not None,
+                is_acknowledged=run.backend != "iperf3",
             )
         )
         _check(row["flow"], flows[-1])
@@ -213,14 +355,128 @@ def observe(run: Run) -> Observed:
     return observed
 
 
+def _segment(packets: pl.DataFrame, row: dict[str, Any]) -> int:
+    """Return the payload of a full packet: a capture may have merged several into one."""
+    largest = int(row["mss_bytes"])
+    sizes = packets.filter(pl.col("len_bytes") > 0)["len_bytes"].cast(pl.Int64).to_numpy()
+    several, counts = np.unique(sizes, return_counts=True)
+    common = math.gcd(*(int(size) for size in several[counts > 0.01 * len(sizes)]))
+    return min(common, largest) if common >= _SEGMENT else largest
+
+
+def _header(payload: int) -> int:
+    """Return the headers of a full packet: those that fill a usual packet, else TCP's."""
+    fill = {mtu - payload for mtu in _MTUS} & set(_HEADERS)
+    return max(fill, default=HEADER)
+
+
+def _handshake(run: Run, row: dict[str, Any], least: Series) -> float | None:
+    """Return the handshake's RTT of a capture, which is in no sample.
+
+    It is the minimum that the record gives, where no sample is as low. Another record's `base_rtt`
+    is a setting of its path.
+    """
+    base, known = row["base_rtt_ns"] / 1e9, least[np.isfinite(least)]
+    if run.backend != "pcap" or base == 0 or (len(known) and base >= float(np.min(known))):
+        return None
+    return float(base)
+
+
+def _counts(
+    row: dict[str, Any], column: Callable[[str], Series]
+) -> tuple[Series | None, Series | None]:
+    """Return the transmissions and the losses of a flow, as far as its record counts them.
+
+    The samples have no nulls; the totals do. What was sent again stands for losses that nobody
+    counted, and a flow cannot have lost more than it sent.
+    """
+
+    def counted(name: str) -> Series | None:
+        return None if row.get(name) is None else column(name)
+
+    sent, lost, again = (counted(f"{name}_packets") for name in ("sent", "lost", "retransmitted"))
+    if again is not None and (lost is None or lost[-1] == 0):
+        lost = again
+    if sent is not None and (sent[-1] < 1 or (lost is not None and lost[-1] > sent[-1])):
+        sent = None
+    return sent, lost
+
+
+def _packets(run: Run) -> pl.DataFrame | None:
+    """Return the packets of a capture, whose samples count what was acknowledged in order only."""
+    if run.backend != "pcap":
+        return None
+    try:
+        packets = run.packets
+    except KeyError:
+        return None
+    return packets.with_columns(pl.col("kind").cast(pl.String))
+
+
+def _arrivals(packets: pl.DataFrame, payload: int, header: int) -> tuple[Series, Series]:
+    """Return when data passed the capture, and the wire bytes of each segment."""
+    data = packets.filter(pl.col("kind").is_in(["send", "retransmit"]))
+    size = data["len_bytes"].cast(float).to_numpy()
+    return _times(data["t_ns"]), size + header * np.ceil(size / payload)
+
+
+def _passed(packets: pl.DataFrame, kinds: Sequence[str], payload: int, times: Series) -> Series:
+    """Return the packets of some kinds at each of some times: a segment may be several."""
+    rows = packets.filter(pl.col("kind").is_in(kinds))
+    count = np.cumsum(np.ceil(rows["len_bytes"].cast(float).to_numpy() / payload))
+    at = np.searchsorted(_times(rows["t_ns"]), times, side="right")
+    return np.concatenate([[0.0], count])[at]
+
+
+def covered(packets: pl.DataFrame, times: Series) -> Series:
+    """Return the bytes that ACKs, cumulative or selective, cover at each of some times."""
+    acks = packets.filter(pl.col("kind").is_in(["ack", "sack"]))
+    if acks.is_empty():
+        return np.zeros(len(times))
+    t = _times(acks["t_ns"])
+    is_ack = (acks["kind"] == "ack").to_numpy()
+    start = acks["seq_bytes"].cast(pl.Int64).to_numpy()
+    total = np.maximum.accumulate(np.where(is_ack, start, 0))
+    beyond = np.zeros(len(t))
+    held: list[tuple[int, int]] = []
+    # Most ACKs have no block, and then there is nothing to keep.
+    ends = start + acks["len_bytes"].cast(pl.Int64).to_numpy()
+    blocks = np.flatnonzero(~is_ack)
+    for index, at in enumerate(blocks):
+        low, high = int(start[at]), int(ends[at])
+        before = int(total[at])
+        joined = []
+        for one in held:
+            if one[1] < low or high < one[0]:
+                if one[1] > before:
+                    joined.append(one)
+            else:
+                low, high = min(low, one[0]), max(high, one[1])
+        held = [*joined, (low, high)]
+        last = blocks[index + 1] if index + 1 < len(blocks) else len(t)
+        beyond[at] = sum(end - max(begin, before) for begin, end in held if end > before)
+        if last > at + 1:
+            # The next ACKs move into the ranges.
+            for later in range(at + 1, last):
+                before = int(total[later])
+                held = [one for one in held if one[1] > before]
+                if not held:
+                    break
+                beyond[later] = sum(end - max(begin, before) for begin, end in held)
+    known = np.maximum.accumulate(total + beyond)
+    latest = np.searchsorted(t, times, side="right") - 1
+    return np.asarray(np.where(latest < 0, 0.0, known[np.maximum(latest, 0)]))
+
+
 def _check(number: int, flow: Flow) -> None:
     """Raise `UnfitError` for samples that no flow can have."""
     if not (np.diff(flow.t) > 0).any():
         raise UnfitError(f"the samples of flow {number} have one time only")
-    if np.nanmin(np.fmin(flow.rtt, flow.min_rtt)) <= 0:
+    if flow.least is not None and flow.least <= 0:
         raise UnfitError(f"flow {number} has an RTT of zero")
     for name in ("delivered", "sent"):
-        if (np.diff(getattr(flow, name)) < 0).any():
+        counts = getattr(flow, name)
+        if counts is not None and (np.diff(counts) < 0).any():
             raise UnfitError(f"the counter of what flow {number} has {name} goes back")
 
 
