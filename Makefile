@@ -16,7 +16,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs stacks stacks-reference stacks-sockets claims-pictures reference certainty web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak deny
+.PHONY: help demo test bench docs fitting stacks stacks-reference stacks-sockets claims-pictures reference certainty web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak deny
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -116,6 +116,9 @@ certainty: $(VENV)/.developed ## Measure how often intervals and comparisons are
 reference: $(VENV)/.installed ## Write the pages of docs/reference that come from the program
 	@$(BIN)/python -c 'import paceline; print(paceline.schema().rstrip())' > docs/reference/scenario.schema.json
 	@$(BIN)/python docs/generate.py
+
+fitting: $(VENV)/.developed ## Fit 100 records of drawn paths; writes the table of docs/guide/fit.md (takes minutes)
+	@$(BIN)/python tests/fitting.py --write
 
 stacks: $(VENV)/.developed ## Compare the QUIC stacks; writes docs/stacks.md, resumes where it was stopped
 	@$(BIN)/python docs/stacks.py
