@@ -13,9 +13,13 @@ pub struct Application {
     app: App,
     /// Payload of a full packet: the minimum written at once at a fixed rate.
     mss: u32,
+    /// When the flow starts: no workload begins before.
+    start: Instant,
     /// When the workload, or the phase of an [`App::OnOff`] one, began.
     since: Instant,
-    /// Bytes written since then by a workload with a rate.
+    /// How long an on/off workload has been on in its earlier phases.
+    talked: Duration,
+    /// Bytes that a workload with a rate has written.
     written: u64,
     /// Whether an on/off workload is silent.
     silent: bool,
@@ -27,15 +31,14 @@ pub struct Application {
 }
 
 impl Application {
-    /// The amount that a paced on/off workload writes at once.
-    const CHUNK: u64 = 14_480;
-
     /// Starts `app` at `start`, with full packets of `mss` bytes.
     pub fn new(app: App, mss: u32, start: Instant) -> Self {
         Self {
             app,
             mss,
+            start,
             since: start,
+            talked: Duration::ZERO,
             written: 0,
             silent: false,
             unlimited: false,
@@ -65,10 +68,7 @@ impl Application {
                 ..self.write(false, size.get())
             },
             App::Limited { rate } => {
-                // Packet by packet, but at most once per millisecond.
-                let packet = Bytes::new(u64::from(self.mss));
-                let chunk = rate.volume_in(Duration::from_millis(1)).max(packet);
-                let bytes = self.due(now, rate, chunk.get());
+                let bytes = self.due(now, rate);
                 self.write(false, bytes)
             }
             App::OnOff { on, off, rate } => self.on_off(now, on, off, rate),
@@ -87,36 +87,63 @@ impl Application {
         let cycles = now.since(self.since).as_nanos() / cycle;
         if cycles > 0 {
             self.since += (on + silence) * cycles;
-            self.written = 0;
+            self.talked += on * cycles;
         }
         loop {
             let end = self.since + if self.silent { silence } else { on };
             if now < end || end == Instant::MAX {
                 break;
             }
+            if !self.silent {
+                self.talked += on;
+            }
             self.since = end;
-            self.written = 0;
             self.silent = !self.silent;
         }
-        let bytes = match rate {
-            Some(rate) if !self.silent => self.due(now, rate, Self::CHUNK),
-            _ => 0,
-        };
         let end = self.since + if self.silent { silence } else { on };
-        self.wakeup = Some(self.wakeup.map_or(end, |wakeup| wakeup.min(end)));
+        self.wakeup = Some(end);
+        let bytes = rate.map_or(0, |rate| self.talk(now, rate));
         let unlimited = rate.is_none() && !self.silent;
         self.write(unlimited, bytes)
     }
 
+    /// What a workload with a rate writes at once: a packet, but a millisecond's worth if that is more.
+    fn chunk(&self, rate: Rate) -> u64 {
+        let packet = Bytes::new(u64::from(self.mss.max(1)));
+        rate.volume_in(Duration::from_millis(1)).max(packet).get()
+    }
+
     /// The chunks due by `now`; the first at the beginning. Sets the next wake-up.
-    fn due(&mut self, now: Instant, rate: Rate, chunk: u64) -> u64 {
-        let chunk = chunk.max(1);
+    fn due(&mut self, now: Instant, rate: Rate) -> u64 {
+        let chunk = self.chunk(rate);
         let passed = rate.volume_in(now.since(self.since)).get();
         let total = (passed / chunk).saturating_add(1).saturating_mul(chunk);
         let bytes = total.saturating_sub(self.written);
         self.written = total;
         let next = self.since + rate.time_for(Bytes::new(total));
         self.wakeup = (next < Instant::MAX).then_some(next);
+        bytes
+    }
+
+    /// The data of an on/off workload due by `now`: in a phase the chunks that are complete, at its
+    /// end the rest, so that it is never ahead of its rate. Moves the wake-up to the next chunk if
+    /// that is earlier.
+    fn talk(&mut self, now: Instant, rate: Rate) -> u64 {
+        let chunk = self.chunk(rate);
+        let phase = match self.silent {
+            true => Duration::ZERO,
+            false => now.since(self.since),
+        };
+        let earlier = rate.volume_in(self.talked).get();
+        let passed = rate.volume_in(self.talked + phase).get();
+        let total = passed - (passed - earlier) % chunk;
+        let bytes = total.saturating_sub(self.written);
+        self.written = total;
+        let next = rate.time_for(Bytes::new(total.saturating_add(chunk)));
+        if !self.silent && next < Duration::MAX {
+            let next = self.since + (next - self.talked);
+            self.wakeup = self.wakeup.map(|end| end.min(next));
+        }
         bytes
     }
 
@@ -145,7 +172,7 @@ impl Application {
         *self = Self {
             unlimited,
             paused,
-            ..Self::new(app, self.mss, now)
+            ..Self::new(app, self.mss, now.max(self.start))
         };
     }
 
@@ -155,10 +182,11 @@ impl Application {
         self.wakeup = Some(now);
     }
 
-    /// Resumes writing at `now`: the workload restarts.
+    /// Resumes writing at `now` after a pause: the workload restarts.
     pub fn resume(&mut self, now: Instant) {
-        self.paused = false;
-        self.set_app(now, self.app);
+        if std::mem::take(&mut self.paused) {
+            self.set_app(now, self.app);
+        }
     }
 }
 
@@ -226,6 +254,26 @@ mod tests {
     }
 
     #[test]
+    fn a_change_before_the_start_waits_for_it() {
+        let rate = Rate::from_bps(8_000_000);
+        let mut limited = Application::new(App::Bulk, MSS, at(100));
+        limited.set_app(at(10), App::Limited { rate });
+        assert_eq!(limited.next_wakeup(), Some(at(100)));
+        // One packet, and not the 90,000 bytes since the change.
+        assert_eq!(amount(&mut limited, 100), Amount::Bytes(2000));
+        assert_eq!(limited.next_wakeup(), Some(at(102)));
+        // Nothing resumes that was not paused.
+        limited.resume(at(101));
+        assert_eq!(amount(&mut limited, 101), Amount::None);
+        let size = Bytes::new(9);
+        let mut sized = Application::new(App::Sized { size }, MSS, at(100));
+        sized.pause(at(10));
+        assert_eq!(sized.poll(at(100)), Write::default());
+        sized.resume(at(200));
+        assert_eq!(amount(&mut sized, 200), Amount::Bytes(9));
+    }
+
+    #[test]
     fn a_limited_one_without_rate_rests() {
         let rate = Rate::ZERO;
         let mut limited = Application::new(App::Limited { rate }, MSS, at(0));
@@ -243,7 +291,9 @@ mod tests {
         };
         let month = 30 * 24 * 3600 * 1000;
         let mut flow = Application::new(of(1, 1), MSS, at(0));
-        assert_eq!(amount(&mut flow, month), Amount::Bytes(14_480));
+        // It has been on for half of the time.
+        let bytes = month * 1_000_000 / 2;
+        assert_eq!(amount(&mut flow, month), Amount::Bytes(bytes));
         assert_eq!(
             flow.next_wakeup(),
             Some(at(month) + Duration::from_nanos(1))
@@ -262,13 +312,8 @@ mod tests {
                 }
                 late.poll(instant(end));
                 assert_eq!(
-                    (late.since, late.silent, late.written, late.next_wakeup()),
-                    (
-                        early.since,
-                        early.silent,
-                        early.written,
-                        early.next_wakeup()
-                    ),
+                    format!("{late:?}"),
+                    format!("{early:?}"),
                     "{on}, {off}, {start}, {end}"
                 );
             }
@@ -294,15 +339,16 @@ mod tests {
         assert!(flow.poll(at(10)).stop);
         assert_eq!(flow.next_wakeup(), Some(at(40)));
         assert_eq!(amount(&mut flow, 40), Amount::Unlimited);
-        let rate = Some(Rate::from_bps(8_000_000 * 2));
+        // 600 bytes a millisecond: three packets are due after 3.33, 6.67 and 10 ms.
+        let rate = Some(Rate::from_bps(8_000 * 600));
         let mut flow = Application::new(App::OnOff { on, off, rate }, MSS, at(0));
-        assert_eq!(amount(&mut flow, 0), Amount::Bytes(14_480));
-        assert_eq!(flow.next_wakeup(), Some(Instant::from_nanos(7_240_000)));
-        assert_eq!(amount(&mut flow, 8), Amount::Bytes(14_480));
+        assert_eq!(amount(&mut flow, 0), Amount::None);
+        assert_eq!(flow.next_wakeup(), Some(Instant::from_nanos(3_333_334)));
+        assert_eq!(amount(&mut flow, 7), Amount::Bytes(4000));
         assert_eq!(flow.next_wakeup(), Some(at(10)));
         assert_eq!(
             (amount(&mut flow, 10), flow.next_wakeup()),
-            (Amount::None, Some(at(40)))
+            (Amount::Bytes(2000), Some(at(40)))
         );
         let mut stuck = Application::new(
             App::OnOff {
@@ -314,5 +360,56 @@ mod tests {
             at(0),
         );
         assert_eq!(amount(&mut stuck, 100), Amount::None);
+    }
+    /// 64 kbit/s for 50 ms of each second: 400 bytes a phase, less than a packet.
+    #[test]
+    fn an_on_phase_shorter_than_a_packet_writes_what_it_may() {
+        let app = App::OnOff {
+            on: ms(50),
+            off: ms(950),
+            rate: Some(Rate::from_bps(64_000)),
+        };
+        let mut talker = Application::new(app, 1448, at(0));
+        let mut written = Vec::new();
+        while let Some(wakeup) = talker.next_wakeup().filter(|wakeup| *wakeup < at(3_000)) {
+            if let Amount::Bytes(bytes) = talker.poll(wakeup).amount {
+                written.push((wakeup, bytes));
+            }
+        }
+        let wanted = [50, 1050, 2050].map(|time| (at(time), 400));
+        assert_eq!(written, wanted);
+    }
+
+    /// At every wake-up the sum is at most rate x time on, and at the end of each phase exactly that.
+    #[test]
+    fn an_on_off_workload_is_never_ahead_of_its_rate() {
+        for bps in [1, 100, 64_000, 1_000_003, 37_000_000, 5_000_000_000] {
+            for (on, off) in [(1, 1), (7, 3), (50, 950), (333, 1), (2_000, 0)] {
+                let rate = Rate::from_bps(bps);
+                let app = App::OnOff {
+                    on: ms(on),
+                    off: ms(off),
+                    rate: Some(rate),
+                };
+                let mut talker = Application::new(app, MSS, at(5));
+                let (mut sum, mut polls) = (0, 0);
+                while let Some(wakeup) = talker.next_wakeup().filter(|wakeup| *wakeup < at(9_000)) {
+                    if let Amount::Bytes(bytes) = talker.poll(wakeup).amount {
+                        sum += bytes;
+                    }
+                    let passed = wakeup.since(at(5)).as_nanos();
+                    let (on, cycle) = (on * 1_000_000, (on + off) * 1_000_000);
+                    let talked = passed / cycle * on + (passed % cycle).min(on);
+                    let most = u128::from(talked) * u128::from(bps) / 8_000_000_000;
+                    let sum = u128::from(sum);
+                    assert!(sum <= most, "{bps}, {on}, {off}: {sum} at {passed}");
+                    if passed % cycle == on {
+                        assert_eq!(sum, most, "{bps}, {on}, {off} at {passed}");
+                    }
+                    polls += 1;
+                }
+                assert!(polls > 3, "{bps}, {on}, {off}");
+            }
+        }
     }
 }
