@@ -98,6 +98,13 @@ class Run(TypedDict):
         ]
     ]
     guests: NotRequired[list[Guest]]
+    notes: NotRequired[
+        Annotated[
+            list[str],
+            "Remarks: a flow that moves nothing, a receiver that hands over nothing, a loss in a "
+            "slowdown of LEDBAT++. With repeats, each with its seed.",
+        ]
+    ]
     incomplete: NotRequired[Annotated[str, "Why it stopped before its end."]]
     reused: NotRequired[Annotated[Literal[True], "It already existed."]]
     reports: NotRequired[Annotated[list[str], "With `--report`, the files."]]

@@ -106,6 +106,7 @@ impl<'a> Build<'a> {
             duration,
             sample_interval: interval,
             payload_ratio: f64::from(mss.max(1)) / f64::from(mss.max(1) + 52),
+            payload_ratios: Vec::new(),
             incomplete: None,
             guests: Vec::new(),
             flows: (0..)

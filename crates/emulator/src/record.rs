@@ -85,9 +85,14 @@ pub fn with_talks(plan: &Plan<'_>, up_link: Option<&LinkInfo>, outcome: &Outcome
     info.scenario_toml = scenario.to_toml();
     let mtu = scenario.path.mtu.get();
     let mss = mtu.saturating_sub(HEADERS);
-    if info.payload_ratio == 0.0 {
-        info.payload_ratio = mss as f64 / mtu.max(1) as f64;
-    }
+    let flows = 0..info.flows.len();
+    let mut ratios: Vec<f64> = flows.map(|flow| info.payload_ratio_of(flow)).collect();
+    // Without a conversation either, the ratio is that of TCP.
+    ratios.resize(
+        (info.flows.len() + outcome.talks.len()).max(1),
+        mss as f64 / mtu.max(1) as f64,
+    );
+    info.set_payload_ratios(ratios);
     let mut ways = [Vec::new(), Vec::new()];
     for talk in &outcome.talks {
         let flow = talk.totals.flow;

@@ -3,9 +3,9 @@
 use paceline_path::{Link, Packet, QueueLimit, Service};
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
 use paceline_scenario::{Diagnostic, LinkSection, Scenario};
-use paceline_units::{Bytes, Duration};
+use paceline_units::{Bytes, Duration, Rate};
 
-use crate::change::Change;
+use crate::change::{Change, LinkChange};
 use crate::flows::{self, FlowPlan};
 use crate::script::{self, Script};
 use crate::ways::Ways;
@@ -71,6 +71,21 @@ impl<'s> Plan<'s> {
         scripted.fold(flow.base_rtt, Duration::min)
     }
 
+    /// The rates that links, by number, get from the changes at times of the run, in their order.
+    pub fn later_rates(&self) -> Vec<(usize, Rate)> {
+        let mut now: Vec<Rate> = self.links.iter().map(|link| link.rate).collect();
+        let mut rates = Vec::new();
+        for (_, change) in &self.script.timed {
+            if let Change::Link(number, LinkChange::Rate(change)) = change
+                && let Some(rate) = now.get_mut(*number)
+            {
+                *rate = change.apply(*rate);
+                rates.push((*number, *rate));
+            }
+        }
+        rates
+    }
+
     /// The links at the start of the run.
     pub fn build_links<P: Packet + Clone>(&self) -> Vec<Link<P>> {
         // The path's own may follow a trace.
@@ -101,7 +116,7 @@ fn info(
         }
     }
     let payload = |flow: &FlowPlan| f64::from(flow.mss) / f64::from(flow.mss + flow.header);
-    RunInfo {
+    let mut info = RunInfo {
         scenario: scenario.name.clone(),
         scenario_toml: scenario.to_toml(),
         seed,
@@ -109,7 +124,8 @@ fn info(
         version: env!("CARGO_PKG_VERSION").into(),
         duration: scenario.run.duration,
         sample_interval: scenario.sample_interval(),
-        payload_ratio: flows.iter().map(payload).fold(0.0, f64::max),
+        payload_ratio: 0.0,
+        payload_ratios: Vec::new(),
         incomplete: None,
         guests: Vec::new(),
         flows: (0..)
@@ -137,12 +153,28 @@ fn info(
                 flows,
             })
             .collect(),
-    }
+    };
+    info.set_payload_ratios(flows.iter().map(payload).collect());
+    info
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn later_rates_follow_every_factor() {
+        let text = "schema = 1\nrun.duration = \"30 s\"\n\
+            [path]\nrate = \"100 Mbit/s\"\nrtt = \"40 ms\"\nqueue.size = \"1 bdp\"\n\
+            [[flows]]\ncc = \"reno\"\n\
+            [[events]]\nwhen = \"5 s\"\npath.rate = \"+100 %\"\n\
+            [[events]]\nwhen = \"1 s\"\nfor = \"1 s\"\npath.rate = \"-50 %\"\n\
+            [[events]]\nwhen = \"3 s\"\npath.rate = \"30 Mbit/s\"\n";
+        let scenario = crate::parse(text, "test.toml", &[]).unwrap();
+        let plan = Plan::resolve(&scenario, 1, "sim").unwrap();
+        let mbit = |rate: u64| (0, Rate::from_bps(rate * 1_000_000));
+        assert_eq!(plan.later_rates(), [50, 100, 30, 60].map(mbit));
+    }
 
     #[test]
     fn the_least_rtt_counts_every_event() {

@@ -48,6 +48,7 @@ impl Measured {
             sample_interval: self.interval,
             // IP and UDP headers, in addition to QUIC's header, tag and frame.
             payload_ratio: f64::from(self.mtu.saturating_sub(40)) / (f64::from(self.mtu) + 28.0),
+            payload_ratios: Vec::new(),
             incomplete: None,
             guests: Vec::new(),
             flows: vec![FlowInfo {

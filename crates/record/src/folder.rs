@@ -143,6 +143,9 @@ impl Run {
                 json!(info.sample_interval.as_nanos()),
             );
             object.insert("payload_ratio".into(), json!(info.payload_ratio));
+            if !info.payload_ratios.is_empty() {
+                object.insert("payload_ratios".into(), json!(info.payload_ratios));
+            }
             object.insert("links".into(), json!(links));
         }
         run

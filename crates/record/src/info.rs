@@ -22,7 +22,11 @@ pub struct RunInfo {
     /// Time between two rows of `samples` of one flow, and of `queue` of one link.
     pub sample_interval: Duration,
     /// Payload over wire bytes of a full packet: the share of a link's capacity that can be goodput.
+    /// The greatest of the flows'.
     pub payload_ratio: f64,
+    /// The same of each flow, in their order; none if all have the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub payload_ratios: Vec<f64>,
     /// Why it stopped early, if it did; `duration` is then the time it reached.
     pub incomplete: Option<String>,
     /// The controllers of its flows that come from outside this program.
@@ -31,6 +35,23 @@ pub struct RunInfo {
     pub flows: Vec<FlowInfo>,
     /// The links; rows of `queue` name them by position.
     pub links: Vec<LinkInfo>,
+}
+
+impl RunInfo {
+    /// Payload over wire bytes of a full packet of a flow, by its position.
+    pub fn payload_ratio_of(&self, flow: usize) -> f64 {
+        let own = self.payload_ratios.get(flow).copied();
+        own.unwrap_or(self.payload_ratio)
+    }
+
+    /// Sets the payload over wire bytes of full packets, flow by flow.
+    pub fn set_payload_ratios(&mut self, ratios: Vec<f64>) {
+        self.payload_ratio = ratios.iter().copied().fold(0.0, f64::max);
+        self.payload_ratios = match ratios.iter().all(|ratio| *ratio == self.payload_ratio) {
+            true => Vec::new(),
+            false => ratios,
+        };
+    }
 }
 
 /// A controller from outside this program: where its code came from.

@@ -18,6 +18,7 @@ mod info;
 mod memory;
 mod metric;
 pub mod metrics;
+mod notes;
 mod packed;
 mod recorder;
 pub mod regular;

@@ -8,7 +8,7 @@ const BIN: i64 = 1_000_000_000;
 /// The number of consecutive bins in which the new rate must be reached.
 const HOLD: i64 = 5;
 
-/// The number of consecutive rounds, from the first one after the last change of the rate, in which
+/// The number of consecutive rounds, from the first one after the last change of a rate, in which
 /// the bottleneck drops more than a tenth of the packets offered to it. A sender responds to a loss
 /// one round later, so two rounds without drops end the count; rounds in which nothing is offered
 /// do not count.
@@ -37,7 +37,7 @@ pub(crate) fn heavy_loss_rounds(rows: &Series<'_>) -> Option<f64> {
     Some(count as f64)
 }
 
-/// Time from the last change of the rate to the start of five bins with 90 % of it.
+/// Time from the last change of a rate to the start of five bins with 90 % of it.
 pub(crate) fn rate_recovery(rows: &Series<'_>) -> Option<f64> {
     let changed = rows.last_change("rate")?;
     let window = rows.window?;
@@ -45,12 +45,8 @@ pub(crate) fn rate_recovery(rows: &Series<'_>) -> Option<f64> {
         (0..HOLD).all(|bin| {
             let start = from.saturating_add(bin * BIN);
             let span = Span::new(start, start.saturating_add(BIN));
-            let Some((span, (_, _, capacity))) =
-                span.and_then(|span| Some((span, rows.bottleneck_in(span)?)))
-            else {
-                return false;
-            };
-            rows.total_goodput(span) as f64 >= 0.9 * rows.payload_of(capacity)
+            let goodput = span.and_then(|span| rows.bottleneck_goodput(span));
+            goodput.is_some_and(|(goodput, most)| goodput >= 0.9 * most)
         })
     };
     let mut times = rows.bottleneck_times()?;

@@ -19,6 +19,8 @@ pub struct Run {
     tables: Vec<(&'static str, Contents)>,
     metrics: Vec<Metric>,
     flows: Vec<FlowMetrics>,
+    /// Remarks on the figures.
+    notes: Vec<String>,
     emulation: Option<Value>,
     source: Option<Value>,
     qlogs: Vec<(u32, Vec<u8>)>,
@@ -49,11 +51,13 @@ impl Run {
             view("events", &events),
         )?;
         let (metrics, flows) = (of_run(&rows), of_flows(&rows)?);
+        let notes = rows.notes(&info);
         Ok(Self {
             info,
             tables,
             metrics,
             flows,
+            notes,
             emulation: None,
             source: None,
             qlogs: Vec::new(),
@@ -94,6 +98,7 @@ impl Run {
             tables: Vec::new(),
             metrics: self.metrics.clone(),
             flows: self.flows.clone(),
+            notes: self.notes.clone(),
             emulation: self.emulation.clone(),
             source: self.source.clone(),
             qlogs: Vec::new(),
@@ -199,6 +204,7 @@ impl Run {
                 "guests",
                 (!self.info.guests.is_empty()).then(|| json!(self.info.guests)),
             ),
+            ("notes", (!self.notes.is_empty()).then(|| json!(self.notes))),
             (
                 "incomplete",
                 self.info.incomplete.as_ref().map(|why| json!(why)),

@@ -1,7 +1,7 @@
 //! The rows of a run in the form that metrics use.
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow_array::{Array, Int64Array, UInt32Array};
 use paceline_units::Rate;
@@ -14,6 +14,8 @@ use crate::rows::EventKind;
 use crate::view::TableView;
 
 const CHANGE: &str = EventKind::Change.word();
+/// The engine whose runs may have rows between the regular ones, as `record.rounds` asks for.
+const SIMULATOR: &str = "sim";
 
 /// A flow's rows in the form that metrics use.
 #[derive(Debug)]
@@ -32,15 +34,17 @@ pub struct FlowSeries {
     pub(crate) rto_count: Option<u64>,
     /// Of the slowest link that its data crosses, at the start.
     pub(crate) capacity: Option<Rate>,
-    rows: Vec<usize>,
+    /// Payload over wire bytes of its full packets.
+    pub(crate) payload_ratio: f64,
+    pub(crate) rows: Vec<usize>,
     rtts: OnceCell<Vec<i64>>,
 }
 
 /// A link's rows, and whether data crosses it.
 #[derive(Debug)]
-struct LinkSeries {
-    rows: Vec<usize>,
-    flows: Vec<usize>,
+pub(crate) struct LinkSeries {
+    pub(crate) rows: Vec<usize>,
+    pub(crate) flows: Vec<usize>,
 }
 
 /// The rows of a run in the form that metrics use.
@@ -50,20 +54,21 @@ pub struct Series<'a> {
     /// Time between two regular rows of a flow.
     interval: i64,
     pub(crate) flows: Vec<FlowSeries>,
-    links: Vec<LinkSeries>,
+    pub(crate) links: Vec<LinkSeries>,
     /// From the first flow's start to the last flow's end, and the payload delivered in that time.
     pub(crate) window: Option<Span>,
     goodput: OnceCell<u64>,
-    times: &'a [i64],
-    goodputs: &'a [i64],
-    rtts: &'a Int64Array,
-    acknowledged: &'a [i64],
+    pub(crate) times: &'a [i64],
+    pub(crate) goodputs: &'a [i64],
+    pub(crate) rtts: &'a Int64Array,
+    pub(crate) acknowledged: &'a [i64],
+    pub(crate) in_flight: &'a [i64],
     delivery_rates: &'a Int64Array,
-    link_times: &'a [i64],
+    pub(crate) link_times: &'a [i64],
     delays: &'a Int64Array,
     backlogs: &'a [i64],
     peaks: &'a [i64],
-    capacities: &'a [i64],
+    pub(crate) capacities: &'a [i64],
     delivered: &'a [i64],
     dropped: &'a [i64],
     offered: &'a [i64],
@@ -83,6 +88,7 @@ impl<'a> Series<'a> {
                 "rtt_ns",
                 "delivered_bytes",
                 "delivery_bps",
+                "in_flight_bytes",
             ]),
             "queue" => Some(&[
                 "t_ns",
@@ -95,7 +101,9 @@ impl<'a> Series<'a> {
                 "dropped_packets",
                 "offered_packets",
             ]),
-            "events" => Some(&["t_ns", "flow", "kind", "from", "detail", "key"]),
+            "events" => Some(&[
+                "t_ns", "flow", "kind", "from", "detail", "link", "key", "value",
+            ]),
             _ => None,
         }
     }
@@ -112,14 +120,20 @@ impl<'a> Series<'a> {
         events: TableView<'a>,
     ) -> Result<Self, RecordError> {
         let goodputs = samples.values("goodput_bytes")?;
+        let times = samples.values("t_ns")?;
+        let interval = saturate(info.sample_interval.as_nanos()).max(1);
         let mut of_flows = flow_series(flows, saturate(info.duration.as_nanos()))?;
         let places: BTreeMap<u32, usize> = (0..).zip(&of_flows).map(|(k, f)| (f.flow, k)).collect();
         let place = |flow: u32| places.get(&flow).copied();
         let grouped = group(samples.ids("flow")?, of_flows.len(), place);
-        for (flow, rows) in of_flows.iter_mut().zip(grouped) {
+        for (number, (flow, mut rows)) in of_flows.iter_mut().zip(grouped).enumerate() {
+            flow.payload_ratio = info.payload_ratio_of(number);
             // Totals below the last row are not totals.
             let last = rows.last().and_then(|row| goodputs.get(*row));
             flow.goodput = flow.goodput.max(last.copied().unwrap_or(0));
+            if info.backend == SIMULATOR {
+                keep_regular(&mut rows, times, interval);
+            }
             flow.rows = rows;
         }
         let links = link_series(info, queue.ids("link")?, place, &mut of_flows);
@@ -128,15 +142,16 @@ impl<'a> Series<'a> {
         let to = active().map(|span| span.to).max();
         Ok(Self {
             payload_ratio: info.payload_ratio,
-            interval: saturate(info.sample_interval.as_nanos()).max(1),
+            interval,
             links,
             window: from.zip(to).and_then(|(from, to)| Span::new(from, to)),
             goodput: OnceCell::new(),
             flows: of_flows,
-            times: samples.values("t_ns")?,
+            times,
             goodputs,
             rtts: samples.ints("rtt_ns")?,
             acknowledged: samples.values("delivered_bytes")?,
+            in_flight: samples.values("in_flight_bytes")?,
             delivery_rates: samples.ints("delivery_bps")?,
             link_times: queue.values("t_ns")?,
             delays: queue.ints("delay_ns")?,
@@ -257,7 +272,7 @@ impl<'a> Series<'a> {
     /// The time from the row in which a flow first has data acknowledged to the first row whose
     /// rate sample is `share` of the payload rate of the slowest link that the flow crosses.
     pub(crate) fn time_to_rate(&self, flow: &FlowSeries, share: f64) -> Option<i64> {
-        let rate = flow.capacity?.bps() as f64 * self.payload_ratio * share;
+        let rate = flow.capacity?.bps() as f64 * flow.payload_ratio * share;
         let from = self.first_acknowledged(flow)?;
         let reached = flow.rows.iter().find(|row| {
             let known = self.has_acknowledged(row) && self.delivery_rates.is_valid(**row);
@@ -312,27 +327,57 @@ impl<'a> Series<'a> {
     pub(crate) fn utilisation(&self) -> Option<f64> {
         let window = self.window?;
         let link = self.bottleneck()?;
-        let flows = link.flows.iter().filter_map(|k| self.flows.get(*k));
-        let goodput: u128 = flows
-            .map(|flow| u128::from(self.goodput(flow, window)))
-            .sum();
         let most = self.on_link(link, self.capacities) as f64 * self.payload_ratio;
-        (most > 0.0).then(|| goodput as f64 / most)
+        (most > 0.0).then(|| self.carried(link, window) / most)
     }
 
-    /// Probability that a packet is dropped if it crosses every link that carries data.
+    /// Goodput of the flows that cross a link in a span, each as if its packets had the payload of
+    /// the run's fullest: the wire bytes that it takes, times that ratio.
+    fn carried(&self, link: &LinkSeries, span: Span) -> f64 {
+        let of_flow = |flow: &FlowSeries| {
+            let goodput = self.goodput(flow, span) as f64;
+            match flow.payload_ratio == self.payload_ratio {
+                true => goodput,
+                false => goodput * (self.payload_ratio / flow.payload_ratio),
+            }
+        };
+        self.crossing(link).map(of_flow).sum()
+    }
+
+    fn crossing(&self, link: &LinkSeries) -> impl Iterator<Item = &FlowSeries> {
+        link.flows.iter().filter_map(|k| self.flows.get(*k))
+    }
+
+    /// Packets that links with data drop, divided by those that enter the network.
     pub(crate) fn loss(&self) -> Option<f64> {
-        let mut survived = None;
+        let mut dropped: u64 = 0;
+        // The links that the same flows cross are in a row; the first of them is offered the most.
+        let mut rows: BTreeMap<&[usize], u64> = BTreeMap::new();
         for link in self.links.iter().filter(|l| !l.flows.is_empty()) {
-            let last = |values: &[i64]| link.rows.last().and_then(|r| values.get(*r)).copied();
-            if let Some((dropped, offered)) = last(self.dropped).zip(last(self.offered))
-                && offered > 0
-            {
-                let passed = offered.saturating_sub(dropped) as f64 / offered as f64;
-                survived = Some(survived.unwrap_or(1.0) * passed);
+            let last = |values: &[i64]| {
+                let value = link.rows.last().and_then(|r| values.get(*r)).copied()?;
+                u64::try_from(value).ok()
+            };
+            if let Some((drops, offered)) = last(self.dropped).zip(last(self.offered)) {
+                dropped = dropped.saturating_add(drops);
+                let most = rows.entry(&link.flows).or_default();
+                *most = offered.max(*most);
             }
         }
-        survived.map(|survived| 1.0 - survived)
+        let mut seen = BTreeSet::new();
+        let entered = match rows
+            .keys()
+            .all(|flows| flows.iter().all(|k| seen.insert(k)))
+        {
+            true => rows
+                .values()
+                .fold(0, |sum: u64, most| sum.saturating_add(*most)),
+            // Some flows share only a part of their way: what entered is what they have sent.
+            false => (seen.iter().filter_map(|k| self.flows.get(**k)))
+                .try_fold(0, |sum: u64, flow| Some(sum.saturating_add(flow.sent?)))?,
+        };
+        let passed = entered.saturating_sub(dropped) as f64;
+        (entered > 0).then(|| 1.0 - passed / entered as f64)
     }
 
     /// The times of the bottleneck's rows in the window.
@@ -360,12 +405,16 @@ impl<'a> Series<'a> {
         Some((offered, dropped, grown(self.capacities)))
     }
 
-    /// Payload bytes in this many bytes on the wire.
-    pub(crate) fn payload_of(&self, bytes: u64) -> f64 {
-        bytes as f64 * self.payload_ratio
+    /// The goodput over the bottleneck in a span, and the maximum that its capacity and the headers
+    /// allow.
+    pub(crate) fn bottleneck_goodput(&self, span: Span) -> Option<(f64, f64)> {
+        let link = self.bottleneck()?;
+        let (_, _, capacity) = self.bottleneck_in(span)?;
+        let most = capacity as f64 * self.payload_ratio;
+        Some((self.carried(link, span), most))
     }
 
-    /// The minimum of the flows' latest RTTs at a time.
+    /// The minimum at a time of the latest RTTs of the flows that cross the bottleneck.
     pub(crate) fn shortest_rtt(&self, time: i64) -> Option<i64> {
         let latest = |flow: &FlowSeries| {
             let after = flow
@@ -375,18 +424,50 @@ impl<'a> Series<'a> {
             self.rtts.is_valid(row).then(|| self.rtts.value(row))
         };
         let active = |flow: &&FlowSeries| flow.active.is_some_and(|span| span.contains(time));
-        self.flows.iter().filter(active).filter_map(latest).min()
+        let crossing = self.crossing(self.bottleneck()?);
+        crossing.filter(active).filter_map(latest).min()
     }
 
-    /// When the scenario last changed a key.
+    /// When the scenario last changed a key of a link that has a flow in common with the bottleneck.
     pub(crate) fn last_change(&self, key: &str) -> Option<i64> {
+        let flows: BTreeSet<_> = self.bottleneck()?.flows.iter().collect();
+        let meets = |link: &LinkSeries| link.flows.iter().any(|flow| flows.contains(flow));
+        let meets: Vec<bool> = self.links.iter().map(meets).collect();
+        // An old record does not say which link it was.
+        let concerns = |link: Option<u32>| {
+            link.is_none_or(|link| meets.get(link as usize).copied().unwrap_or(false))
+        };
+        let of_key = self.changes()?.filter(|(_, _, of, _)| *of == key);
+        let changed = of_key.filter(|(_, link, ..)| concerns(*link));
+        changed.map(|(t, ..)| t).max()
+    }
+
+    /// The changes that the scenario made: time, link, key and new value.
+    pub(crate) fn changes(
+        &self,
+    ) -> Option<impl Iterator<Item = (i64, Option<u32>, &str, Option<f64>)>> {
         let times = self.events.values("t_ns").ok()?;
+        let links = self.events.ids("link").ok()?;
+        let values = self.events.numbers("value").ok()?;
         let kinds = self.events.texts("kind").ok()?;
         let keys = self.events.texts("key").ok()?;
-        let changed = (times.iter().zip(kinds.into_iter().zip(keys)))
-            .filter(|(_, (kind, of))| *kind == Some(CHANGE) && *of == Some(key));
-        changed.map(|(t, _)| *t).max()
+        let rows = times.iter().zip(links).zip(values);
+        let changes = rows.zip(kinds.into_iter().zip(keys));
+        Some(changes.filter_map(|(((time, link), value), (kind, key))| {
+            (kind == Some(CHANGE)).then_some((*time, link, key?, value))
+        }))
     }
+}
+
+/// Keeps a simulated flow's rows at the whole intervals, and its last one. Those between them are
+/// recorded or not; no metric depends on that.
+fn keep_regular(rows: &mut Vec<usize>, times: &[i64], interval: i64) {
+    let last = rows.last().copied();
+    let mut before = None;
+    rows.retain(|row| match times.get(*row) {
+        Some(t) if t % interval == 0 => before.replace(*t) != Some(*t),
+        _ => Some(*row) == last,
+    });
 }
 
 /// The flows, each with its totals, without rows.
@@ -412,6 +493,7 @@ fn flow_series(table: TableView<'_>, duration: i64) -> Result<Vec<FlowSeries>, R
             retransmitted: counter("retransmitted_packets", row),
             rto_count: counter("rto_count", row),
             capacity: None,
+            payload_ratio: f64::NAN,
             rows: Vec::new(),
             rtts: OnceCell::new(),
         }

@@ -60,6 +60,7 @@ pub(crate) fn run_info(flows: Vec<FlowInfo>) -> RunInfo {
         duration: Duration::from_secs(10),
         sample_interval: Duration::from_secs(1),
         payload_ratio: 0.9,
+        payload_ratios: Vec::new(),
         incomplete: None,
         guests: Vec::new(),
         flows,

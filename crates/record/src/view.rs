@@ -1,8 +1,10 @@
 //! Columns of a table, taken by name and type.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, UInt32Type};
-use arrow_array::{Array, Int64Array, RecordBatch, StringArray, TypedDictionaryArray, UInt32Array};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type};
+use arrow_array::{
+    Array, Float64Array, Int64Array, RecordBatch, StringArray, TypedDictionaryArray, UInt32Array,
+};
 
 use crate::error::RecordError;
 
@@ -46,6 +48,11 @@ impl<'a> TableView<'a> {
             let ints = c.as_primitive_opt::<Int64Type>()?;
             (ints.null_count() == 0).then(|| &**ints.values())
         })
+    }
+
+    /// Values of any unit.
+    pub(crate) fn numbers(self, name: &'static str) -> Result<&'a Float64Array, RecordError> {
+        self.column(name, |c| c.as_primitive_opt::<Float64Type>())
     }
 
     /// Numbers of flows or links.

@@ -17,6 +17,8 @@ use crate::packet::{Load, Packet};
 pub(crate) struct Journal {
     recorder: Recorder,
     interval: Duration,
+    /// The time of the last regular rows.
+    sampled: Option<Instant>,
     /// Whether each packet is recorded.
     packets: bool,
     /// Whether a flow gets a row at each change.
@@ -29,6 +31,7 @@ impl Journal {
     pub fn new(info: RunInfo, fields: &[Vec<Field>], record: &RecordSection) -> Self {
         Self {
             interval: info.sample_interval,
+            sampled: None,
             recorder: Recorder::new(
                 info,
                 fields,
@@ -80,7 +83,7 @@ impl Journal {
     /// A flow's state differs from `before`.
     pub fn changed(&mut self, now: Instant, flow: &Flow, before: &Seen) {
         let seen = &flow.seen;
-        if self.rounds {
+        if self.rounds && !self.is_regular_due(now) {
             self.sample_flow(now, flow);
         }
         let flow = flow.id;
@@ -184,8 +187,16 @@ impl Journal {
         }
     }
 
+    /// Whether a flow still gets a regular row at this instant: it is the first of that time, by
+    /// which metrics tell it from the rows between.
+    fn is_regular_due(&self, now: Instant) -> bool {
+        let whole = now.as_nanos() % self.interval.as_nanos().max(1) == 0;
+        whole && self.sampled != Some(now)
+    }
+
     /// A row for each flow that is open, and one for each link.
     pub fn sample(&mut self, now: Instant, flows: &[Flow], links: &mut [Link<Packet>]) {
+        self.sampled = Some(now);
         for flow in flows {
             self.sample_flow(now, flow);
         }

@@ -46,7 +46,7 @@ def show_result(result: dict[str, Any]) -> None:
     for guest in guest_lines(result.get("guests", [])):
         out.print(f"Controller {guest}", soft_wrap=True, markup=False, highlight=False)
     for note in notes(result):
-        out.print(note, soft_wrap=True)
+        out.print(note, soft_wrap=True, markup=False, emoji=False)
     _show_engine(result)
     _show_emulation(result)
     _show_expect(result["expect"])
@@ -122,6 +122,10 @@ def _metrics(metrics: dict[str, Any], title: str) -> Any:
     return table
 
 
+#: The number of a result's own notes that are shown.
+MOST_NOTES = 6
+
+
 def notes(result: dict[str, Any]) -> list[str]:
     """Return the notes needed to read a result's figures."""
     found = []
@@ -143,7 +147,10 @@ def notes(result: dict[str, Any]) -> list[str]:
         found.append(
             f"Each flow's goodput is over its own lifetime: in total {of_all} over the whole run"
         )
-    return found
+    told = list(result.get("notes", []))
+    if len(told) > MOST_NOTES:
+        told[MOST_NOTES:] = [f"{len(told) - MOST_NOTES} more notes are in the --json output"]
+    return found + told
 
 
 def _flows(flows: list[dict[str, Any]], count: int) -> Any:
@@ -185,7 +192,7 @@ def show_comparison(result: dict[str, Any]) -> None:
     out.print(table)
     for case in cases:
         for note in notes(case):
-            out.print(f"{case['cc']}: {note}", soft_wrap=True)
+            out.print(f"{case['cc']}: {note}", soft_wrap=True, markup=False, emoji=False)
         _show_expect(case["expect"], case["cc"])
     engines = [case["engine"] for case in cases]
     total = {key: sum(engine[key] for engine in engines) for key in engines[0]}

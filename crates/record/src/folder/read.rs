@@ -119,6 +119,8 @@ struct RunFile {
     duration_ns: u64,
     sample_interval_ns: u64,
     payload_ratio: Option<f64>,
+    #[serde(default)]
+    payload_ratios: Vec<Option<f64>>,
     incomplete: Option<String>,
     #[serde(default)]
     guests: Vec<GuestInfo>,
@@ -153,6 +155,9 @@ impl RunFile {
             sample_interval: Duration::from_nanos(self.sample_interval_ns),
             // NaN is null in JSON.
             payload_ratio: self.payload_ratio.unwrap_or(f64::NAN),
+            payload_ratios: (self.payload_ratios.into_iter())
+                .map(|ratio| ratio.unwrap_or(f64::NAN))
+                .collect(),
             incomplete: self.incomplete,
             guests: self.guests,
             flows,

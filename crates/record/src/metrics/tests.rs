@@ -705,3 +705,162 @@ fn rate_recovery_by_hand() {
     assert_eq!(with(&kilobytes, &[5]), None);
     assert_eq!(with(&kilobytes, &[]), None);
 }
+
+/// A run over links, each with the flows that cross it, and with what is offered to it and dropped
+/// by its end; its share is that of its capacity that it carries.
+fn over(links: &[(&[u32], u64, u64, u64)], sent: &[u64], changed: &[u32]) -> Run {
+    let count = links.iter().flat_map(|(flows, ..)| *flows).max().unwrap();
+    let mut info = run_info((0..=*count).map(|flow| flow_info(flow, 0)).collect());
+    let link = info.links[0].clone();
+    let of = |flows: &[u32]| LinkInfo {
+        flows: flows.into(),
+        ..link.clone()
+    };
+    info.links = links.iter().map(|(flows, ..)| of(flows)).collect();
+    let mut recorder = recorder(info);
+    for flow in 0..=*count {
+        push_flow(&mut recorder, flow, 0, &[450; 10]);
+    }
+    for second in 0..=10 {
+        for (number, (_, offered, dropped, share)) in (0..).zip(links) {
+            recorder.queue(QueueRow {
+                offered_packets: offered * second / 10,
+                dropped_packets: dropped * second / 10,
+                ..queue(number, second, *share)
+            });
+        }
+    }
+    for link in changed {
+        let mut event = change(1_000, 0, 0);
+        event.link = Some(*link);
+        recorder.event(event);
+    }
+    let of_flow = |(flow, sent): (u32, &u64)| totals(flow, [*sent, 0, 0], 4_500_000);
+    let totals: Vec<FlowTotals> = (0..).zip(sent).map(of_flow).collect();
+    recorder.finish(&totals)
+}
+
+#[test]
+fn loss_counts_each_packet_once() {
+    let loss = |links: &[(&[u32], u64, u64, u64)], sent: &[u64]| {
+        over(links, sent, &[]).metric("loss_ratio")
+    };
+    // Side by side: 20 of 1,000 and 90 of 3,000.
+    assert_near(
+        loss(&[(&[0], 1_000, 20, 90), (&[1], 3_000, 90, 80)], &[]),
+        110.0 / 4_000.0,
+    );
+    // In a row: 100 of 1,000, then 90 of the 900 that are left.
+    assert_near(
+        loss(&[(&[0, 1], 1_000, 100, 90), (&[0, 1], 900, 90, 80)], &[]),
+        0.19,
+    );
+    // A parking lot: flow 0 crosses both links, flows 1 and 2 one each. 500 + 600 + 700 packets enter.
+    let lot: &[(&[u32], u64, u64, u64)] = &[(&[0, 1], 1_100, 110, 90), (&[0, 2], 1_150, 70, 80)];
+    assert_near(loss(lot, &[500, 600, 700]), 180.0 / 1_800.0);
+    // How many entered is not known.
+    assert_eq!(loss(lot, &[]), None);
+    // Drops of acknowledgments are not loss of data.
+    assert_near(
+        loss(&[(&[0], 1_000, 20, 90), (&[], 1_000, 500, 99)], &[]),
+        0.02,
+    );
+}
+
+#[test]
+fn a_change_of_a_link_concerns_the_flows_that_cross_it() {
+    let defined = |links: &[(&[u32], u64, u64, u64)], changed: &[u32]| {
+        let run = over(links, &[], changed);
+        let of = |name| run.metric(name).is_some();
+        (of("heavy_loss_rounds_count"), of("rate_recovery_ns"))
+    };
+    // Flow 1's link is not the bottleneck, and nobody crosses the third.
+    let apart: &[(&[u32], u64, u64, u64)] =
+        &[(&[0], 1_000, 0, 90), (&[1], 1_000, 0, 80), (&[], 0, 0, 0)];
+    assert_eq!(defined(apart, &[]), (false, false));
+    assert_eq!(defined(apart, &[1]), (false, false));
+    assert_eq!(defined(apart, &[2]), (false, false));
+    assert_eq!(defined(apart, &[2, 0]).0, true);
+    // A flow of the bottleneck crosses the other link as well.
+    let lot: &[(&[u32], u64, u64, u64)] = &[(&[0, 1], 1_000, 0, 90), (&[1], 1_000, 0, 80)];
+    assert_eq!(defined(lot, &[1]), (true, true));
+    // 450 kB of 900 kB are half: flow 1 does not add to it.
+    assert_eq!(defined(apart, &[0]), (true, false));
+}
+
+#[test]
+fn each_flow_has_its_own_payload() {
+    // 90 % payload, and 45 %: in the half that each has of the link, 450 and 225 kB of payload.
+    let mut info = run_info(vec![flow_info(0, 0), flow_info(1, 0)]);
+    info.set_payload_ratios(vec![0.9, 0.45]);
+    assert_eq!((info.payload_ratio, info.payload_ratio_of(1)), (0.9, 0.45));
+    let mut recorder = recorder(info);
+    for second in 0..=10 {
+        let rate = |flow: u32, bps| SampleRow {
+            delivery_bps: Some(Rate::from_bps(bps)),
+            ..sample(
+                flow,
+                at_ms(second * 1_000),
+                second * 225_000 * u64::from(2 - flow),
+                None,
+            )
+        };
+        // 8 Mbit/s on the wire are 7.2 Mbit/s of payload, and 3.6.
+        recorder.sample(rate(0, 3_600_000 + second * 600_000), |_| {});
+        recorder.sample(rate(1, 3_000_000 + second * 100_000), |_| {});
+        recorder.queue(queue(0, second, 100));
+    }
+    recorder.event(change(2_000, 0, 0));
+    let run = recorder.finish(&[]);
+    assert_near(run.metric("utilisation_ratio"), 1.0);
+    assert_near(run.metric("rate_recovery_ns"), 0.0);
+    // 99 % are 7.128 and 3.564 Mbit/s: the sixth row has 7.2 and 3.6.
+    assert_near(of_flow(&run, 0, "full_rate_ns"), 5e9);
+    assert_near(of_flow(&run, 1, "full_rate_ns"), 5e9);
+}
+
+#[test]
+fn rows_between_the_regular_ones_change_no_metric() {
+    let of = |between: bool| {
+        let mut late = flow_info(1, 1_300);
+        late.stop = Some(at_ms(7_700));
+        let mut recorder = recorder(run_info(vec![flow_info(0, 0), late]));
+        for ms in (0..=10_000_u64).step_by(100) {
+            for (flow, from, to) in [(0, 0, 10_000), (1, 1_300, 7_700)] {
+                let regular = ms % 1_000 == 0 || ms == to;
+                if !(from..=to).contains(&ms) || !(regular || between) {
+                    continue;
+                }
+                let row = SampleRow {
+                    // As far from linear as a row between can be.
+                    goodput_bytes: Bytes::new(if regular {
+                        ms * 450
+                    } else {
+                        ms / 1_000 * 450_000
+                    }),
+                    delivered_bytes: Bytes::new(ms + 1),
+                    delivery_bps: Some(Rate::from_bps(if regular { ms * 900 } else { 8_000_000 })),
+                    ..sample(flow, at_ms(ms), 0, Some(if regular { 40 } else { 900 }))
+                };
+                recorder.sample(row.clone(), |_| {});
+                if between && ms % 1_000 == 0 {
+                    // Another at the same time, after the regular one.
+                    recorder.sample(
+                        SampleRow {
+                            rtt_ns: Some(Duration::from_secs(3)),
+                            ..row
+                        },
+                        |_| {},
+                    );
+                }
+            }
+            if ms % 1_000 == 0 {
+                recorder.queue(queue(0, ms / 1_000, 90));
+            }
+        }
+        recorder.event(change(2_000, 0, 0));
+        let run = recorder.finish(&[]);
+        (run.metrics().to_vec(), run.flows().to_vec())
+    };
+    assert_eq!(of(false), of(true));
+}

@@ -370,6 +370,12 @@ class Batch:
             result: dict[str, Any] = together([run.summary for run in runs])
             # The median is compared with a bound: one odd repeat does not move it.
             values = {name: m and m["median"] for name, m in result["metrics"].items()}
+            told = [
+                f"Seed {seed}: {note}"
+                for seed in sorted(case.runs)
+                for note in case.runs[seed].summary.get("notes", [])
+            ]
+            result |= {"notes": told} if told else {}
         else:
             result = dict(runs[0].summary)
             values = result["metrics"]
