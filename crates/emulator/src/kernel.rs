@@ -141,10 +141,16 @@ pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
             say(key, &too_fast, doctor);
         }
     }
+    let plan = experiment::Plan::resolve(scenario, 0, "emu");
+    let later = plan.map_or_else(|_| Vec::new(), |plan| plan.later_rates());
     for (number, event) in scenario.events.iter().enumerate() {
         let rate = event.path.as_ref().and_then(|path| path.rate);
         if let Some(paceline_scenario::RateChange::Absolute(rate)) = rate
             && rate > MAX_RATE
+        {
+            say(format!("events[{number}].path.rate"), &too_fast, doctor);
+        } else if let Some(paceline_scenario::RateChange::Factor(_)) = rate
+            && later.iter().any(|(_, rate)| *rate > MAX_RATE)
         {
             say(format!("events[{number}].path.rate"), &too_fast, doctor);
         }

@@ -55,6 +55,7 @@ pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<
         };
         choose(&choice, format!("run.compare[{index}]"), &scenario.flows);
     }
+    check_bursts(scenario, &choices, &mut wrong);
     check_triggers(scenario, &choices, &mut wrong);
     match wrong.is_empty() {
         true => Ok(choices.into_iter().flatten().collect()),
@@ -109,6 +110,35 @@ fn error_at(scenario: &Scenario, key: String, error: Wrong) -> Diagnostic {
         option => format!("{key}.{option}"),
     };
     scenario.diagnostic(&key, error.message, error.hint)
+}
+
+/// Only a paced controller has bursts: without pacing, data leaves when the window has room.
+fn check_bursts(scenario: &Scenario, choices: &[Option<Choice>], wrong: &mut Vec<Diagnostic>) {
+    for (index, (group, choice)) in scenario.flows.iter().zip(choices).enumerate() {
+        let Some(Choice::Ours(recipe)) = choice else {
+            continue;
+        };
+        if group.max_burst.is_some() && !recipe.needs().pacing {
+            let message = format!(
+                "`flows[{index}].max_burst` limits bursts of paced data, and `{}` does not pace",
+                group.cc.name
+            );
+            let paces = crate::parameters(scenario, index)
+                .is_ok_and(|options| options.iter().any(|(option, _)| *option == "pacing"));
+            let hint = match paces {
+                true => format!(
+                    "cc = {{ name = \"{}\", pacing = true }}, or leave it out",
+                    group.cc.name
+                ),
+                false => "leave it out".to_owned(),
+            };
+            wrong.push(scenario.diagnostic(
+                &format!("flows[{index}].max_burst"),
+                message,
+                Some(hint),
+            ));
+        }
+    }
 }
 
 /// Events may only wait for states that their flow's controller has.

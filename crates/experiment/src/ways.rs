@@ -170,7 +170,7 @@ mod tests {
     fn other_links_are_part_of_the_round_trip() {
         let link = "[[links]]\nname = \"far\"\nrate = \"1 Gbit/s\"\ndelay = \"15 ms\"\nqueue.size = \"1 bdp\"\n";
         let flow = |route: &str| format!("[[flows]]\ncc = \"reno\"\nroute = [{route}]\n");
-        let text = flow("\"bottleneck\", \"far\"") + &flow("\"far\"") + link + &event("20 ms");
+        let text = flow("\"bottleneck\", \"far\"") + &flow("\"far\"") + link + &event("30 ms");
         let shown = delays(&text, &[40, 20, 16]);
         assert_eq!(shown[0], (20_000, vec![5_000, 25_000]));
         // Half of 20 ms is more than the other link leaves of it.

@@ -2,18 +2,17 @@
 
 use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Gain, Rate};
 
-use crate::app::AppChange;
 use crate::bounds::{Finding, Findings};
 use crate::diagnostic::Diagnostic;
-use crate::event::{Event, PathChange, RateChange, When};
+use crate::event::RateChange;
 use crate::flow::{AckPolicy, FlowGroup, RecoverySection};
 use crate::limits;
-use crate::link::{PolicerChange, RateSource};
-use crate::pulse;
+use crate::link::RateSource;
 use crate::scenario::Scenario;
 use crate::section::Key;
 use crate::sweep::Seeds;
 
+mod event;
 mod link;
 
 /// Collects errors in a scenario whose single values are well formed.
@@ -256,6 +255,7 @@ impl Check<'_> {
             ("ecn", group.ecn != EcnFeedback::default()),
             ("ets", group.ets),
             ("max_burst", group.max_burst.is_some()),
+            ("tso_defer", group.tso_defer),
         ];
         let is_guest = !group.is_built_in_quic();
         let built_in = [
@@ -279,6 +279,14 @@ impl Check<'_> {
             };
             let message = format!("`{at}.{name}` cannot be chosen for {stack}");
             self.found.bad(&key(name), message, "leave it out");
+        }
+        if group.is_theirs() && !is_guest && group.initial_window != FlowGroup::INITIAL_WINDOW {
+            let key = key("initial_window");
+            let message = format!(
+                "`{key}` is for our controllers: `{}` has its own",
+                group.cc.name
+            );
+            self.found.bad(&key, message, "leave it out");
         }
         let (least, most) = (limits::MIN_DATAGRAM, limits::MAX_DATAGRAM);
         if payload < least || payload > most {
@@ -320,128 +328,6 @@ impl Check<'_> {
                     );
                 }
             }
-        }
-    }
-
-    fn events(&mut self) {
-        let events = &self.scenario.events;
-        if events.len() > limits::MAX_EVENTS {
-            self.found.too_much(
-                "events",
-                format!("{} events", events.len()),
-                format!("at most {}", limits::MAX_EVENTS),
-            );
-        }
-        for (index, event) in events.iter().enumerate() {
-            self.event(&format!("events[{index}]"), event);
-        }
-        pulse::check(self.scenario, &mut self.found);
-    }
-
-    fn event(&mut self, at: &str, event: &Event) {
-        let duration = self.scenario.run.duration;
-        let after = |time| format!("it happens at {time}, but the run lasts {duration}");
-        event.check(at, &mut self.found);
-        match &event.when {
-            When::At(time) if *time >= duration => {
-                self.found.bad(
-                    &format!("{at}.when"),
-                    after(time),
-                    "choose a time before the end, or a longer run.duration",
-                );
-            }
-            When::At(_) => {}
-            When::Enters {
-                flow,
-                state,
-                nth,
-                delay,
-            } => {
-                self.flow_number(&format!("{at}.when.flow"), *flow);
-                if state.is_empty() {
-                    self.found.bad(
-                        &format!("{at}.when.enters"),
-                        "the state has no name",
-                        "such as \"Drain\"",
-                    );
-                }
-                self.found.within(
-                    &format!("{at}.when.nth"),
-                    u64::from(*nth),
-                    1,
-                    u64::from(u32::MAX),
-                );
-                if *delay >= duration {
-                    let key = format!("{at}.when.delay");
-                    self.found
-                        .bad(&key, after(delay), "shorter than run.duration");
-                }
-            }
-        }
-        if event.path.is_none() && event.flow.is_none() {
-            self.found.bad(
-                at,
-                format!("`{at}` changes nothing"),
-                "say what: path.rate = \"-10 %\" or flow = { flow = 0, app = \"pause\" }",
-            );
-        }
-        if let Some(change) = &event.path {
-            if (PathChange {
-                link: None,
-                ..change.clone()
-            }) == PathChange::default()
-            {
-                self.found.bad(
-                    &format!("{at}.path"),
-                    format!("`{at}.path` changes nothing"),
-                    "say what, such as path.rate = \"-10 %\" or path.loss = \"1 %\"",
-                );
-            }
-            self.event_link(&format!("{at}.path"), change);
-            if let Some(PolicerChange::Set(policer)) = change.keys.policer {
-                self.policer(&format!("{at}.path.policer"), policer);
-            }
-            let key = format!("{at}.path.rate");
-            let main = change.link.as_ref() == Some(&self.scenario.path.name);
-            match (change.rate, &self.scenario.path.rate) {
-                (Some(RateChange::Absolute(rate)), _) => {
-                    self.found.below(&key, rate, limits::MAX_RATE);
-                }
-                (Some(RateChange::Factor(_)), RateSource::Trace { .. })
-                    if main || change.link.is_none() =>
-                {
-                    self.found.bad(
-                        &key,
-                        "a change in percent needs a fixed rate, and the path has a trace",
-                        "give the new rate, such as \"5 Mbit/s\"",
-                    )
-                }
-                _ => {}
-            }
-        }
-        if let Some(change) = &event.flow {
-            self.flow_number(&format!("{at}.flow.flow"), change.flow);
-            if let AppChange::Set(app) = &change.app {
-                self.app(&format!("{at}.flow.app"), app, 1);
-            }
-        }
-    }
-
-    fn flow_number(&mut self, key: &str, flow: u32) {
-        let flows = self.scenario.flow_count();
-        if u64::from(flow) >= flows {
-            self.found.bad(
-                key,
-                format!("there is no flow {flow}"),
-                match flows {
-                    0 => "there are none".to_owned(),
-                    1 => "the only flow is 0".to_owned(),
-                    _ => format!(
-                        "flows are numbered from 0 to {} in the order of the groups",
-                        flows - 1
-                    ),
-                },
-            );
         }
     }
 

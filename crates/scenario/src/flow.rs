@@ -69,7 +69,7 @@ section! {
         /// in its units. An ACK then holds at most two SACK ranges, and the header has 56 bytes
         /// instead of the 52 with plain timestamps.
         ets: bool => false, on simulated("the kernel has no ETS option");
-        /// The maximum sent at once. Unset: the controller's quantum.
+        /// The maximum that a paced controller sends at once. Unset or "0 B": the controller's quantum.
         max_burst: Option<Bytes>, on simulated("how much the kernel sends at once cannot be chosen");
         /// Whether new data waits until the window has room for a larger burst, as Linux's does
         /// (`tcp_tso_should_defer`).
@@ -98,6 +98,7 @@ impl FlowGroup {
     pub(crate) fn complete(&mut self) {
         self.stack = self.stack_of(&self.cc.name);
         self.header = Some(self.header());
+        self.max_burst = self.max_burst.filter(|burst| *burst > Bytes::ZERO);
         if self.is_built_in_quic() {
             self.timer_slack = Some(self.timer_slack());
         }
@@ -129,6 +130,11 @@ impl FlowGroup {
     /// Whether the flows run a QUIC stack, of this program or of a library.
     pub fn is_quic(&self) -> bool {
         self.stack != StackName::Paceline
+    }
+
+    /// Whether a controller of the stack itself decides, as in `"quinn:cubic"`.
+    pub(crate) fn is_theirs(&self) -> bool {
+        self.is_quic() && self.cc.name.contains(':')
     }
 
     /// Whether the flows run a QUIC stack of this program.

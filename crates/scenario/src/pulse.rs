@@ -10,6 +10,7 @@ use paceline_units::{App, Duration, Rate};
 use crate::app::AppChange;
 use crate::bounds::Findings;
 use crate::event::{Event, FlowChange, PathChange, RateChange, When};
+use crate::flow::FlowGroup;
 use crate::link::{LinkKey, LinkKeyChanges, LinkKeys, RateSource};
 use crate::scenario::Scenario;
 
@@ -63,14 +64,18 @@ impl Scenario {
         ends
     }
 
-    fn app_of(&self, flow: u32) -> App {
+    /// The group of a flow, by its number.
+    pub(crate) fn group_of(&self, flow: u32) -> Option<&FlowGroup> {
         let mut left = flow;
-        let group = self.flows.iter().find(|group| {
+        self.flows.iter().find(|group| {
             let here = left < group.count;
             left = left.saturating_sub(group.count);
             here
-        });
-        group.map_or(App::Bulk, |group| group.app)
+        })
+    }
+
+    fn app_of(&self, flow: u32) -> App {
+        self.group_of(flow).map_or(App::Bulk, |group| group.app)
     }
 
     fn link_of(&self, path: &PathChange) -> usize {
@@ -97,7 +102,7 @@ impl Scenario {
 
 impl Event {
     /// When it happens, if that is known.
-    fn at(&self) -> Option<Duration> {
+    pub(crate) fn at(&self) -> Option<Duration> {
         match self.when {
             When::At(time) => Some(time),
             When::Enters { .. } => None,

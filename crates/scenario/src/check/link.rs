@@ -119,10 +119,9 @@ impl Check<'_> {
     }
 
     /// A link of that name, or a list of all names.
-    fn link_name(&mut self, key: &str, name: &str) -> Option<usize> {
+    fn link_name(&mut self, key: &str, name: &str) {
         let scenario = self.scenario;
-        let number = scenario.link_number(name);
-        if number.is_none() {
+        if scenario.link_number(name).is_none() {
             let names = scenario.links.iter().map(|link| link.name.as_str());
             let names: Vec<&str> = std::iter::once(scenario.path.name.as_str())
                 .chain(names)
@@ -130,7 +129,6 @@ impl Check<'_> {
             let message = format!("no link is called \"{name}\"");
             self.found.bad(key, message, choices(name, &names, "\""));
         }
-        number
     }
 
     pub(super) fn event_link(&mut self, at: &str, change: &PathChange) {
@@ -153,6 +151,15 @@ impl Check<'_> {
         }
     }
 
+    /// The sum of the delays of a route's links.
+    pub(super) fn delay_of(&self, route: &[String]) -> Duration {
+        let links = route.iter().take(limits::MAX_LINKS).filter_map(|name| {
+            let number = self.scenario.link_number(name)?.checked_sub(1)?;
+            self.scenario.links.get(number)
+        });
+        links.fold(Duration::ZERO, |sum, link| sum + link.delay)
+    }
+
     pub(super) fn route(&mut self, at: &str, group: &FlowGroup) {
         let Some(route) = &group.route else {
             return;
@@ -165,17 +172,15 @@ impl Check<'_> {
                 "name the links, or leave it out",
             );
         }
-        let mut delay = Duration::ZERO;
         for (place, name) in route.iter().enumerate().take(limits::MAX_LINKS) {
             let key = format!("{key}[{place}]");
-            let number = self.link_name(&key, name);
+            self.link_name(&key, name);
             if route.iter().take(place).any(|earlier| earlier == name) {
                 let message = format!("`{key}` is \"{name}\" again");
                 self.found.bad(&key, message, "a route crosses a link once");
             }
-            let link = number.and_then(|number| self.scenario.links.get(number.checked_sub(1)?));
-            delay += link.map_or(Duration::ZERO, |link| link.delay);
         }
+        let delay = self.delay_of(route);
         // The path's own link takes half of the shortest RTT.
         let rtts = self.scenario.flows.iter().filter_map(|group| group.rtt);
         let shortest = rtts.fold(self.scenario.path.rtt, Duration::min);
