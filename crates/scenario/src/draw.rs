@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use paceline_units::Rng;
 
-use crate::axis::{Axis, End, Point, written};
+use crate::axis::{Axis, End, Point, computed, exact};
 use crate::diagnostic::Kind;
 use crate::document::{Node, Origin, Value, override_text};
 use crate::limits;
@@ -200,13 +200,13 @@ impl Drawn {
                 .parse::<i128>()
                 .ok()
                 .filter(|_| self.unit.is_empty())
-                .map_or(Value::Text(text), Value::Integer));
+                .map_or_else(|| Value::Text(exact(&text)), Value::Integer));
         }
         for _ in 0..TRIES {
             let number = self.law.number(rng);
             let (least, most) = self.bounds;
             if least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most) {
-                return Ok(written(number, &self.unit, false));
+                return Ok(computed(number, &self.unit, false));
             }
         }
         Err(format!(

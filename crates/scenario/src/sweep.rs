@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::axis::{Axis, End, Point, written};
+use crate::axis::{Axis, End, Point, computed, written};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::document::{
     Document, Entries, Entry, NOTHING, Node, Origin, Value, join, override_text, split,
@@ -435,7 +435,11 @@ fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
     let nodes = numbers
         .into_iter()
         .map(|number| Node {
-            value: written(number, &from.unit, whole),
+            // The ends are as they are written: one that is too fine is an error.
+            value: match number == from.number || number == to.number {
+                true => written(number, &from.unit, whole),
+                false => computed(number, &from.unit, whole),
+            },
             origin: node.origin.clone(),
         })
         .collect();

@@ -37,7 +37,7 @@ pub use comparison::Comparison;
 pub use frequency::Frequency;
 pub use gain::Gain;
 pub use link::{BurstLoss, Hold, Loss, Policer, Reorder};
-pub use parse::{ParseError, ParseErrorKind};
+pub use parse::{ParseError, ParseErrorKind, steps};
 pub use rate::Rate;
 pub use rng::Rng;
 pub use size::{Site, Size};

@@ -269,6 +269,19 @@ fn parse(text: &str, quantity: &'static Quantity) -> Result<u64, ParseError> {
         .ok_or(too_large)
 }
 
+/// The number of the smallest steps that a unit holds: 1,000,000 for "ms", because times are kept in
+/// nanoseconds. A number without a unit is kept in millionths. `None` for an unknown unit.
+pub fn steps(symbol: &str) -> Option<u64> {
+    if symbol.is_empty() {
+        return Some(u64::from(Gain::SCALE));
+    }
+    let quantities = [&RATE, &TIME, &VOLUME, &SHARE, &WEIGHT, &MULTIPLE];
+    let mut units = quantities.iter().flat_map(|quantity| quantity.units);
+    let packets = || ["packet", "packets"].contains(&symbol).then_some(1);
+    let unit = units.find(|unit| unit.symbol == symbol);
+    unit.map(|unit| unit.scale).or_else(packets)
+}
+
 /// Decimal digits as a number; `None` when it does not fit.
 fn decimal(digits: &str) -> Option<u64> {
     digits.bytes().try_fold(0_u64, |value, byte| {
