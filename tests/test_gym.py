@@ -32,6 +32,28 @@ def exponent(factor: float) -> Any:
     return np.array([math.log2(factor)], np.float32)
 
 
+def test_the_reward_is_over_the_rate_of_the_links_that_a_flow_crosses() -> None:
+    """Flow 0 crosses a link of 6 Mbit/s and not the path's of 12; flow 1 crosses both."""
+    text = SHORT.replace(
+        "[[flows]]\n",
+        '[[links]]\nname = "b"\nrate = "6 Mbit/s"\nqueue.size = "1 bdp"\n'
+        '[[flows]]\ncc = "reno"\nroute = ["b"]\n'
+        '[[flows]]\ncc = "reno"\nroute = ["bottleneck", "b"]\n[[flows]]\n',
+    )
+    column = {name: number for number, (name, *_) in enumerate(gym.COLUMNS)}
+    for flows, mbps in [([0], [6]), ([2, 0], [12, 6]), ([1], [6])]:
+        env = gym.Bottleneck(text, flows=flows, step="200 ms")
+        env.reset(seed=1)
+        env.step(np.zeros(len(flows), np.float32))
+        seen, worth, *_ = env.step(np.zeros(len(flows), np.float32))
+        delivered = seen[:, column["delivered_mbps"]]
+        assert (delivered > 0.1).all()
+        queueing = np.maximum(seen[:, column["rtt_mean_ms"]] / 40 - 1, 0).mean()
+        carried = (delivered / np.array(mbps)).sum()
+        lost = seen[:, column["loss_ratio"]].mean()
+        assert worth == pytest.approx(carried - 0.5 * queueing - lost, abs=1e-5)
+
+
 @pytest.mark.parametrize("control", ["window", "rate"])
 def test_gymnasium_accepts_it(control: str) -> None:
     env = gymnasium.make("Paceline/Bottleneck-v0", scenario=SHORT, control=control)

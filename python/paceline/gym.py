@@ -92,9 +92,11 @@ class _Side:
             threads,
             memory.limit(),
         )
-        base_rtt_ns, capacity_bps = self.worlds.path()
+        base_rtt_ns, capacity_bps = zip(*self.worlds.paths(), strict=True)
         self._base_rtt_ms = np.array(base_rtt_ns, np.float32) / 1e6
-        self._capacity_mbps = capacity_bps / 1e6
+        #: Of the fastest flow, and by how much that is more than each one's.
+        self._capacity_mbps = max(capacity_bps) / 1e6
+        self._slower = np.array([max(capacity_bps) / bps for bps in capacity_bps], np.float32)
         self._reward = reward
         size = len(self.flows)
         low = np.array([[column[2] for column in COLUMNS]] * size, np.float32)
@@ -127,7 +129,7 @@ class _Side:
         """Return the reward of a step in each world."""
         if self._reward is not None:
             return np.array([self._reward(one) for one in seen], np.float64)
-        delivered = seen[..., _COLUMN["delivered_mbps"]].sum(-1)
+        delivered = (seen[..., _COLUMN["delivered_mbps"]] * self._slower).sum(-1)
         rtt = seen[..., _COLUMN["rtt_mean_ms"]]
         queueing = np.maximum(rtt / self._base_rtt_ms - 1.0, 0.0).mean(-1)
         lost = seen[..., _COLUMN["loss_ratio"]].mean(-1)
@@ -153,8 +155,8 @@ class Bottleneck(gymnasium.Env[Array, Array]):
     - ``control``: what an action changes. With ``"window"``, the congestion window; data goes by
       the ACK clock. With ``"rate"``, the pacing rate; the window is two smoothed RTTs at it.
     - ``reward``: what a step is worth, by its observation. By itself it is the payload delivered
-      over the path's rate, minus half of the queueing delay over the RTT without queues, minus the
-      share of packets lost.
+      over the rate of the slowest link on the flow's way, minus half of the queueing delay over
+      the RTT without queues, minus the share of packets lost.
     - ``overrides``: what is set in the scenario, as in `paceline.run`.
 
     The action is a `Box` of ``(flows,)`` from -1 to 1, without unit: the power of two by which each

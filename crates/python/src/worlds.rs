@@ -221,22 +221,22 @@ impl Worlds {
         COLUMNS.to_vec()
     }
 
-    /// For each steered flow its RTT without queues in ns, and the rate of the path in bit/s, at
-    /// the start of a run.
-    fn path(&self, py: Python<'_>) -> PyResult<(Vec<u64>, u64)> {
+    /// For each steered flow its RTT without queues in ns, and the rate in bit/s of the slowest link
+    /// that it crosses, at the start of a run.
+    fn paths(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
         let plan = experiment::Plan::resolve(&self.common.scenario, 1, "sim");
         let plan = plan.map_err(|wrong| Failure::Scenario(wrong).raise(py))?;
         let flows = self.common.flows.iter();
         let flows = flows.filter_map(|flow| plan.flows.get(*flow as usize));
-        let capacity = plan
-            .info
-            .links
-            .first()
-            .map_or(0, |link| link.capacity.bps());
-        Ok((
-            flows.map(|flow| flow.base_rtt.as_nanos()).collect(),
-            capacity,
-        ))
+        let of_flow = |flow: &experiment::FlowPlan| {
+            let links = flow
+                .route
+                .iter()
+                .filter_map(|link| plan.info.links.get(*link));
+            let slowest = links.map(|link| link.capacity.bps()).min();
+            (flow.base_rtt.as_nanos(), slowest.unwrap_or(0))
+        };
+        Ok(flows.map(of_flow).collect())
     }
 
     /// A step of each world, in parallel: with a seed it restarts, without one its actions apply.
