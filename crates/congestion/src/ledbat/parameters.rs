@@ -58,11 +58,11 @@ choice! {
 }
 
 choice! {
-    /// The quantity that a loss halves during a slowdown.
+    /// The quantity that a loss halves during a slowdown, and in the ramp after it.
     LossInSlowdown {
-        /// The frozen window: the ramp ends where it begins.
+        /// The small window of that time: there is nothing left to ramp up to.
         Window = "window" default,
-        /// The threshold, which is the window that the losses belong to.
+        /// The threshold: the window before the slowdown, which the losses belong to.
         Threshold = "threshold",
     }
 }
@@ -103,7 +103,7 @@ parameters! {
         ramp: Choice(RampGain) = RampGain::Scaled;
         /// threshold (4.1), or target as in XNU and in UC3M's receiver
         ramp_end: Choice(RampEnd) = RampEnd::Threshold;
-        /// What a loss during a slowdown halves
+        /// What a loss during a slowdown and its ramp halves
         loss_in_slowdown: Choice(LossInSlowdown) = LossInSlowdown::Window;
         /// Intervals whose minimum RTTs make the base RTT (RFC 6817 2.5)
         base_history: Count(1, 10) = MAX_HISTORY;

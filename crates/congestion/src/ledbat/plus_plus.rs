@@ -286,6 +286,12 @@ impl LedbatPlusPlus {
         }
     }
 
+    /// Whether a loss now belongs to the window before the slowdown.
+    fn keeps_threshold(&self) -> bool {
+        self.parameters.loss_in_slowdown == LossInSlowdown::Threshold
+            && matches!(self.phase, Phase::Slowdown | Phase::Ramp)
+    }
+
     fn begin_episode(&mut self) {
         if !core::mem::replace(&mut self.in_episode, true) {
             self.undo = Some(Undo {
@@ -293,9 +299,9 @@ impl LedbatPlusPlus {
                 ssthresh: self.ssthresh,
             });
         }
-        let lost_of = match (self.phase, self.parameters.loss_in_slowdown) {
-            (Phase::Slowdown, LossInSlowdown::Threshold) => self.ssthresh,
-            _ => self.window.bytes,
+        let lost_of = match self.keeps_threshold() {
+            true => self.ssthresh,
+            false => self.window.bytes,
         };
         self.ssthresh = Bytes::new(lost_of.get() / 2).max(self.floor());
     }
@@ -400,7 +406,9 @@ impl Controller for LedbatPlusPlus {
         if self.phase != Phase::Slowdown {
             self.window
                 .set(self.ssthresh.min(self.window.bytes.max(self.mss)));
-            if self.phase != Phase::CongestionAvoidance {
+            // With a threshold above it, the ramp goes on.
+            let ramps = self.keeps_threshold() && self.window.bytes < self.ssthresh;
+            if self.phase != Phase::CongestionAvoidance && !ramps {
                 self.avoid_congestion_from(now, false);
             }
         }

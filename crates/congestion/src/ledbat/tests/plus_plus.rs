@@ -405,6 +405,62 @@ fn a_loss_in_a_slowdown_halves_what_the_option_says() {
     }
 }
 
+/// A timeout, or fast recovery, in the first round of the ramp.
+#[test]
+fn a_loss_in_the_ramp_halves_what_the_option_says() {
+    for (what, timeout) in [
+        ("window", true),
+        ("threshold", true),
+        ("window", false),
+        ("threshold", false),
+    ] {
+        let mut flow = Flow::avoiding(&[("loss_in_slowdown", word(what))], 100);
+        flow.until("Slowdown", BASE + ms(46));
+        let half = flow.ssthresh() / 2;
+        flow.until("Ramp", BASE);
+        assert!(flow.cwnd() < 4 * MSS);
+        let expected = if what == "window" { 2 * MSS } else { half };
+        match timeout {
+            true => {
+                flow.controller.on_timeout(flow.now, Bytes::ZERO);
+                flow.controller.on_recovery_exit(flow.now);
+                assert_eq!((flow.cwnd(), flow.controller.phase()), (MSS, "SlowStart"));
+            }
+            false => {
+                flow.recover();
+                let goes_on = if what == "window" {
+                    "CongestionAvoidance"
+                } else {
+                    "Ramp"
+                };
+                assert_eq!(flow.controller.phase(), goes_on);
+            }
+        }
+        assert_eq!(flow.ssthresh(), expected, "{what}");
+        flow.until("CongestionAvoidance", BASE);
+        // Where slow start ends, a round trip adds more than the packet of congestion avoidance.
+        assert!(
+            (expected..expected * 3 / 2 + 4 * MSS).contains(&flow.cwnd()),
+            "{what}"
+        );
+    }
+}
+
+/// Late in the ramp the window is above half of the one before the slowdown.
+#[test]
+fn a_loss_late_in_the_ramp_ends_it() {
+    let mut flow = Flow::avoiding(&[("loss_in_slowdown", word("threshold"))], 100);
+    flow.until("Slowdown", BASE + ms(46));
+    let half = flow.ssthresh() / 2;
+    flow.until("Ramp", BASE);
+    while flow.cwnd() <= half + MSS {
+        flow.ack(BASE);
+    }
+    flow.recover();
+    assert_eq!(flow.controller.phase(), "CongestionAvoidance");
+    assert_eq!((flow.cwnd(), flow.ssthresh()), (half, half));
+}
+
 #[test]
 fn a_loss_ends_the_ramp() {
     let mut flow = Flow::avoiding(&[], 100);
