@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paceline
 from paceline import store
 from paceline.errors import StoreError
 
@@ -398,6 +399,64 @@ def test_an_interrupt_while_a_draft_is_removed_is_no_failure_to_write(
     with pytest.raises(KeyboardInterrupt):
         ours(tmp_path / "r")
     assert (tmp_path / "r" / "run.json").read_text() == "{}"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run, and a trace that can be imported."""
+    folder = tmp_path_factory.mktemp("kept")
+    run = paceline.run(
+        'schema = 1\n[run]\nduration = "50 ms"\n[path]\nrate = "1 Mbit/s"\nrtt = "10 ms"\n'
+        'queue.size = "1 bdp"\n[[flows]]\ncc = "reno"\n'
+    )
+    run.write(folder / "run")
+    (folder / "trace").write_text("1\n2\n3\n")
+    return folder
+
+
+@pytest.mark.parametrize("place", ["x", "/proc/x"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "init PLACE.toml",
+        "report RUN --out PLACE.html",
+        "export RUN --format csv --out PLACE",
+        "import TRACE --rtt '40 ms' --queue '9 packets' --out PLACE",
+        "run SCENARIO --out PLACE",
+    ],
+)
+def test_where_nothing_can_be_created_a_verb_ends(
+    kept: Path, tmp_path: Path, verb: str, place: str
+) -> None:
+    """In a deleted folder, and in one whose files the kernel makes, mkdir gives ENOENT."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    words = {
+        "PLACE": place,
+        "RUN": str(kept / "run"),
+        "TRACE": str(kept / "trace"),
+        "SCENARIO": str(kept / "run" / "scenario.toml"),
+    }
+    for word, value in words.items():
+        verb = verb.replace(word, value)
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m paceline {verb}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300)
+    assert "No such file or directory" in done.stderr, done.stderr
+    assert done.returncode == 1
+
+
+def test_a_record_is_not_written_where_nothing_can_be_created(kept: Path) -> None:
+    with pytest.raises(StoreError, match="No such file or directory"):
+        paceline.Run.read(kept / "run").write("/proc/x")
+
+
+def test_a_draft_that_others_always_remove_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(store, "_is_held", lambda lock: True)
+    monkeypatch.setattr(store, "_TRIES", 20)
+    with pytest.raises(StoreError, match="other processes remove"), store.writing(tmp_path / "x"):
+        pass
 
 
 def test_a_link_to_a_folder_stays_one(tmp_path: Path) -> None:

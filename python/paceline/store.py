@@ -654,27 +654,32 @@ def _beside(place: Path, name: str | None = None) -> Iterator[Path]:
             os.close(lock)
 
 
+#: How often a temporary folder is tried for: each failure is another process in the same instant.
+_TRIES = 1000
+
+
 def _draft(parent: Path, own: list[tuple[Path, int]]) -> Path:
     """Create a folder, lock it and put both into `own`; a signal leaves no unlocked folder."""
-    while True:
+    for _ in range(_TRIES):
         draft = parent / f".paceline-{os.getpid()}-{next(_count)}"
         try:
             draft.mkdir()
+        except FileExistsError:
+            continue  # of a process with the same number, dead or in another container
+        try:
             # Before it is locked, another process may consider it left behind.
             lock = os.open(draft, os.O_RDONLY)
             if not _is_held(lock) and os.path.exists(draft):
                 own.append((draft, lock))
                 return draft
             os.close(lock)
-        except FileExistsError:
-            continue  # of a process with the same number, dead or in another container
         except FileNotFoundError:
-            if not parent.exists():
-                raise
+            continue  # removed by that process
         except BaseException:
             with suppress(OSError):
                 draft.rmdir()
             raise
+    raise OSError(errno.EBUSY, "other processes remove its temporary folders", str(parent))
 
 
 def _is_held(lock: int) -> bool:
