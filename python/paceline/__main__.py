@@ -8,6 +8,17 @@ import sys
 _INTERRUPTED = (129, 130, 143)
 
 
+def _say_version() -> bool:
+    """Print the version without loading the command, which says what is wrong if this fails."""
+    from paceline._paceline import __version__
+
+    try:
+        print(__version__, flush=True)  # noqa: T201
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
 def main() -> int:
     """Run the command as a process, and return its exit code."""
     code = 0
@@ -19,6 +30,8 @@ def main() -> int:
     # The handler registered first is called last.
     atexit.register(leave)
     try:
+        if sys.argv[1:] == ["--version"] and _say_version():
+            return 0
         # Loading takes long enough for a Ctrl-C.
         from paceline.cli import main as command
         from paceline.cli import streams

@@ -136,10 +136,8 @@ def _signals() -> Iterator[list[int]]:
 def _main(tokens: list[str]) -> int:
     as_json = "--json" in tokens
     try:
+        tokens = tokens or ["--help"]
         verbs.load(tokens)
-        if not tokens:
-            app.help_print([], console=console.stdout())
-            return Exit.OK
         code = app(tokens, console=console.stdout())
         with streams.output():
             sys.stdout.flush()

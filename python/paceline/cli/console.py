@@ -6,28 +6,24 @@ import io
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from paceline.batch import Watch
 from paceline.cli import streams
 from paceline.cli.failure import Failure
 from paceline.names import UNSEEN, visible
-from paceline.runs import Progress as Seen
+
+if TYPE_CHECKING:
+    from paceline.batch import Watch
 
 #: Version of what ``--json`` prints.
 SCHEMA = 1
-
-#: Seconds between two lines of progress where there is no terminal.
-PERIOD = 5.0
 
 #: Width of a table that does not go to a terminal.
 WIDTH = 120
@@ -162,55 +158,6 @@ def table(*columns: str, title: str | Text | None = None, left: int = 1) -> Tabl
     return result
 
 
-class _Bar(Watch):
-    def __init__(self, bars: Progress, name: str, count: int) -> None:
-        self._bars = bars
-        self._count = count
-        self._task = bars.add_task(visible(name), total=None, detail="", note="")
-
-    def note(self, text: str) -> None:
-        self._bars.update(self._task, note=visible(text))
-
-    def progress(self, seen: Seen) -> None:
-        runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
-        detail = f"{runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s"
-        self._bars.update(
-            self._task,
-            total=seen.total_ns,
-            completed=seen.simulated_ns,
-            detail=f"{detail}, {seen.packets:,} packets",
-        )
-
-
-class _Lines(Watch):
-    def __init__(self, console: Console, name: str) -> None:
-        self._console = console
-        self._name = name
-        self._last = time.monotonic()
-        self._first: tuple[float, int] | None = None
-        self._note = ""
-
-    def note(self, text: str) -> None:
-        self._note = text
-
-    def progress(self, seen: Seen) -> None:
-        now = time.monotonic()
-        # Runs of an earlier attempt at a resumed sweep took no time now.
-        since, done = self._first = self._first or (now, seen.simulated_ns)
-        if now - self._last < PERIOD:
-            return
-        self._last = now
-        share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
-        # The first report may already be late, so it gives no rate.
-        rate = (seen.simulated_ns - done) / (now - since) if now > since else 0.0
-        left = f", {(seen.total_ns - seen.simulated_ns) / rate:.0f} s left" if rate > 0 else ""
-        note = f"; {self._note}" if self._note else ""
-        self._console.print(
-            f"{self._name}: {share:.0f} %, {seen.simulated_ns / 1e9:.1f} of "
-            f"{seen.total_ns / 1e9:g} s, {seen.packets:,} packets{left}{note}"
-        )
-
-
 #: This is true of every batch that was stopped.
 GOES_ON = "Finished runs are kept; run the same command again to resume"
 
@@ -228,20 +175,8 @@ def resumed(name: str, count: int, *, quiet: bool) -> Callable[[int], object]:
 @contextmanager
 def progress(name: str, count: int, *, quiet: bool) -> Iterator[Watch]:
     """Show progress on stderr: a bar in a terminal, elsewhere a line every few seconds."""
-    console = stderr()
-    if quiet:
-        yield Watch()
-    elif console.is_terminal:
-        with Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[detail]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
-            console=console,
-            transient=True,
-        ) as bars:
-            yield _Bar(bars, name, count)
-    else:
-        yield _Lines(console, name)
+    # Only what runs something needs it.
+    from paceline.cli.progress import watching
+
+    with watching(name, count, stderr(), quiet=quiet) as watch:
+        yield watch

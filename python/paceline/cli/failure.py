@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from paceline import answers
 from paceline.errors import (
     FileError,
     MemoryLimitError,
@@ -15,6 +15,9 @@ from paceline.errors import (
     StoreError,
     UnavailableError,
 )
+
+if TYPE_CHECKING:
+    from paceline import answers
 
 
 class Exit(IntEnum):

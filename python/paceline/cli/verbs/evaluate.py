@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from jinja2 import Environment, StrictUndefined
 
 from paceline import _paceline, guests, shipped, store
 from paceline.cli import console
@@ -30,7 +29,6 @@ from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
 from paceline.quantities import NONE
-from paceline.show.figure import saved
 from paceline.study.claims import Campaign, ClaimError, Result
 from paceline.study.claims.jobs import Pool
 from paceline.study.evaluate import FILE, Matrix, Pairs, criteria
@@ -207,6 +205,9 @@ def _percent(value: float) -> str:
 
 
 def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:
+    from jinja2 import Environment, StrictUndefined
+
+    from paceline.show.figure import saved
     from paceline.study.evaluate.picture import draw
 
     pictures = {form: saved(draw(matrix), form) for form in ("png", "svg")}

@@ -24,10 +24,6 @@ else:
 
 
 @app.command(
-    help=f"""Export a run for other programs: tables, qlog, a packet capture, xplot, Flent.
-
-    {_PACKETS} need recorded packets: `record.packets = true` in `[run]`.
-    """,
     help_epilogue=examples(
         "export runs/NAME --format pcapng",
         "export runs/NAME --format qlog --qlog-dialect 0.3",
@@ -40,7 +36,13 @@ def export(
     ],
     /,
     *,
-    format: Annotated[Format, Parameter(help="What to write.")],  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Format,
+        Parameter(
+            help=f"What to write. {_PACKETS} need recorded packets: `record.packets = true` in "
+            "`[run]`."
+        ),
+    ],
     out: Annotated[
         Path | None,
         Parameter(help="File, or folder for csv and qlog. Default: in the run's folder."),
@@ -53,7 +55,7 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Write runs, and print the files."""
+    """Export a run for other programs: tables, qlog, a packet capture, xplot, Flent."""
     limit_memory(memory)
     chosen = exchange.EXPORTS[format]
     if len(run) > 1 and not chosen.several:

@@ -13,7 +13,6 @@ from paceline.cli import console
 from paceline.cli.app import Controllers, Json, app, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
-from paceline.exchange import EXPORTS, IMPORTS, RECORDS
 from paceline.names import did_you_mean
 from paceline.reading import json_value, read_toml
 
@@ -109,6 +108,8 @@ def _claims() -> list[dict[str, Any]]:
 
 
 def _exports() -> list[dict[str, Any]]:
+    from paceline.exchange import EXPORTS
+
     formats = [
         {"name": one.name, "summary": one.summary, "command": f"export --format {one.name}"}
         for one in EXPORTS.values()
@@ -117,6 +118,8 @@ def _exports() -> list[dict[str, Any]]:
 
 
 def _imports() -> list[dict[str, Any]]:
+    from paceline.exchange import IMPORTS, RECORDS
+
     made = [(one.name, one.summary, "scenario") for one in IMPORTS.values()]
     read = [(one.name, one.summary, "record") for one in RECORDS.values()]
     keys = ("name", "summary", "gives")

@@ -1,0 +1,87 @@
+"""The progress of what a verb runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from paceline.batch import Watch
+from paceline.names import visible
+from paceline.runs import Progress as Seen
+
+#: Seconds between two lines of progress where there is no terminal.
+PERIOD = 5.0
+
+
+class _Bar(Watch):
+    def __init__(self, bars: Progress, name: str, count: int) -> None:
+        self._bars = bars
+        self._count = count
+        self._task = bars.add_task(visible(name), total=None, detail="", note="")
+
+    def note(self, text: str) -> None:
+        self._bars.update(self._task, note=visible(text))
+
+    def progress(self, seen: Seen) -> None:
+        runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
+        detail = f"{runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s"
+        self._bars.update(
+            self._task,
+            total=seen.total_ns,
+            completed=seen.simulated_ns,
+            detail=f"{detail}, {seen.packets:,} packets",
+        )
+
+
+class _Lines(Watch):
+    def __init__(self, console: Console, name: str) -> None:
+        self._console = console
+        self._name = name
+        self._last = time.monotonic()
+        self._first: tuple[float, int] | None = None
+        self._note = ""
+
+    def note(self, text: str) -> None:
+        self._note = text
+
+    def progress(self, seen: Seen) -> None:
+        now = time.monotonic()
+        # Runs of an earlier attempt at a resumed sweep took no time now.
+        since, done = self._first = self._first or (now, seen.simulated_ns)
+        if now - self._last < PERIOD:
+            return
+        self._last = now
+        share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
+        # The first report may already be late, so it gives no rate.
+        rate = (seen.simulated_ns - done) / (now - since) if now > since else 0.0
+        left = f", {(seen.total_ns - seen.simulated_ns) / rate:.0f} s left" if rate > 0 else ""
+        note = f"; {self._note}" if self._note else ""
+        self._console.print(
+            f"{self._name}: {share:.0f} %, {seen.simulated_ns / 1e9:.1f} of "
+            f"{seen.total_ns / 1e9:g} s, {seen.packets:,} packets{left}{note}"
+        )
+
+
+@contextmanager
+def watching(name: str, count: int, console: Console, *, quiet: bool) -> Iterator[Watch]:
+    """Show progress on a console: a bar in a terminal, elsewhere a line every few seconds."""
+    if quiet:
+        yield Watch()
+    elif console.is_terminal:
+        with Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[detail]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=console,
+            transient=True,
+        ) as bars:
+            yield _Bar(bars, name, count)
+    else:
+        yield _Lines(console, name)

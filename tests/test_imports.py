@@ -1,0 +1,118 @@
+"""Nothing is loaded before it is needed: the modules that each verb loads."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import paceline
+from conftest import SCENARIO
+from paceline.cli import verbs
+from paceline.cli.app import app
+
+#: What takes long to load, and what it is for.
+HEAVY = frozenset(
+    {"polars", "numpy", "scipy", "matplotlib", "sqlglot", "tornado", "jinja2", "pandas"}
+)
+#: The parser and the output of the command.
+SCREEN = frozenset({"cyclopts", "rich"})
+#: What runs something.
+ENGINE = "paceline.batch"
+
+CODE = """
+import runpy, sys
+code = 0
+try:
+    runpy.run_module("paceline", run_name="__main__", alter_sys=True)
+except SystemExit as end:
+    code = end.code
+print("\\n" + " ".join(sys.modules), file=sys.__stderr__)
+sys.exit(code)
+"""
+
+
+def loaded(folder: Path, *arguments: str) -> set[str]:
+    """Return the modules that a command has loaded."""
+    path = str(Path(paceline.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def test_the_version_needs_no_parser_and_no_screen(tmp_path: Path) -> None:
+    modules = loaded(tmp_path, "--version")
+    assert modules.isdisjoint(HEAVY | SCREEN)
+    assert {name for name in modules if name.startswith("paceline.")} == {"paceline._paceline"}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_the_help_loads_no_verb(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    modules = loaded(tmp_path, *arguments)
+    assert modules.isdisjoint(HEAVY | {ENGINE})
+    assert not [name for name in modules if name.startswith("paceline.cli.verbs.")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "small.toml", "--out", "run"),
+        ("check", "small.toml"),
+        ("run", "--help"),
+        ("list", "metrics"),
+        ("list", "controllers", "bbr3"),
+        ("report", "--help"),
+        ("init", "new.toml"),
+        ("doctor", "--quick"),
+    ],
+)
+def test_what_reads_no_table_loads_no_library_for_tables(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "small.toml").write_text(SCENARIO)
+    if arguments[0] == "doctor" and sys.platform != "linux":
+        pytest.skip("doctor is for Linux")
+    assert loaded(tmp_path, *arguments).isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("verb", [verb for verb in verbs.VERBS if verb != "serve"])
+def test_the_help_of_a_verb_loads_no_pictures(tmp_path: Path, verb: str) -> None:
+    assert loaded(tmp_path, verb, "--help").isdisjoint({"matplotlib", "jinja2", "tornado", "ray"})
+
+
+def test_a_verb_loads_no_other(tmp_path: Path) -> None:
+    modules = loaded(tmp_path, "list", "metrics")
+    assert {name for name in modules if name.startswith("paceline.cli.verbs.")} == {
+        "paceline.cli.verbs.list_"
+    }
+
+
+def test_the_list_of_verbs_has_the_first_line_of_each_help(tmp_path: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "paceline", "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(paceline.__file__).parents[1]), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    verbs.load()
+    for verb, module in verbs.VERBS.items():
+        function = app[verb].default_command
+        assert function is not None
+        assert function.__module__ == import_module(f"paceline.cli.verbs.{module}").__name__
+        first = (inspect.getdoc(function) or "").splitlines()[0].replace("`", "")
+        assert f" {verb} " in said
+        assert first in said, verb
