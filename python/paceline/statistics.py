@@ -16,7 +16,7 @@ FEWEST = 5
 
 #: The share of intervals that hold the mean of a skewed metric, by the number of values: drawn from
 #: a lognormal distribution with a sigma of 1. `docs/guide/certainty.md` has the table for others.
-SKEWED = {5: 0.82, 7: 0.82, 10: 0.84, 15: 0.85, 20: 0.86, 30: 0.88}
+SKEWED = {5: 0.82, 7: 0.83, 10: 0.84, 15: 0.85, 20: 0.86, 30: 0.88}
 
 
 @cache
