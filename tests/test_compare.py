@@ -110,7 +110,8 @@ def test_times_longer_than_their_run_by_hand() -> None:
     short, long = [(1.0, True), (2.0, True), (3.0, True)], [(4.0, False)] * 3
     found = survival(short, long)
     # Hazards 1/6, 1/6 + 1/5, 1/6 + 1/5 + 1/4: no other way of 20 parts the scores as much but one.
-    assert (found.test, found.mean, found.p) == ("log rank", None, pytest.approx(0.1))
+    assert (found.test, found.mean) == ("log rank", None)
+    assert found.p == pytest.approx(0.1)
     assert (found.effect or 0) > 0
     assert (survival(long, short).effect or 0) < 0
     # The same censored times say nothing.
@@ -271,7 +272,7 @@ def test_points_that_are_not_alike_are_compared_by_their_ratios() -> None:
         )
         for name, factor in (("a", float), ("b", lambda v: v * (2 + 0.1 * math.sin(v))))
     ]
-    (finding,) = compare(*sides)
+    (finding,) = compare(sides[0], sides[1])
     assert finding.verdict == "worse"
     assert finding.change == pytest.approx(1, abs=0.05)
     found = finding.as_json()
@@ -290,7 +291,7 @@ def test_intervals_are_corrected_as_probabilities_are() -> None:
         Subject(name, {"": {seed: {"metrics": m, "flows": []} for seed, m in side.items()}})
         for name, side in (("a", old), ("b", new))
     ]
-    found = {f.metric: f for f in compare(*sides)}["queue_p95_ns"]
+    found = {f.metric: f for f in compare(sides[0], sides[1])}["queue_p95_ns"]
     plain = paired([10, 20, 30, 40, 50], [11, 22, 33, 44, 55])
     assert plain.p is not None
     assert found.p == pytest.approx(2 * plain.p)
