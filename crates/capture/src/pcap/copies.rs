@@ -99,6 +99,7 @@ impl Copies {
         let within = match (id, tcp.syn || tcp.fin || tcp.rst) {
             (Some(_), _) => IDENTIFIED,
             (None, true) => short,
+            (None, false) if self.apart == Duration::ZERO => return None,
             (None, false) => short.min(self.apart),
         };
         let mut recent = self
