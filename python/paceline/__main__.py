@@ -13,7 +13,8 @@ def _say_version() -> bool:
     from paceline._paceline import __version__
 
     try:
-        print(__version__, flush=True)  # noqa: T201
+        sys.stdout.write(f"{__version__}\n")
+        sys.stdout.flush()
     except (AttributeError, OSError):
         return False
     return True
