@@ -1,4 +1,4 @@
-//! Loses the packets of a list: a BPF program at a device, which counts packets.
+//! Loses the packets of lists, one after the other: a BPF program at a device, which counts packets.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -8,31 +8,80 @@ use crate::wire;
 
 /// The word at the beginning of a list.
 const HEAD: usize = 8;
+/// At most as many lists are in the maps, where they take turns. So many changes while the packets
+/// of one queue leave it are enough.
+const TURNS: u32 = 8;
 
-/// The map with the list.
+/// The maps: the lists; of each the packets counted and those that it is still for; the number of
+/// the list in use.
 pub struct Losses {
-    list: RawFd,
+    lists: RawFd,
+    counts: RawFd,
+    current: RawFd,
     length: usize,
+    /// The kind of the last list, and its number.
+    kind: u64,
+    last: u32,
+    /// Packets that lists of the kind [`wire::SINGLE`] had before it.
+    single: u64,
 }
 
 impl Losses {
-    /// Loads the program as [`wire::LOSSES_FD`].
-    pub fn load(list: &[u8]) -> io::Result<Self> {
-        let maps = Self { list: sys::make_map(list.len())?, length: list.len() };
-        maps.set(list)?;
-        let count = sys::make_map(8)?;
-        let program = program(maps.list, count, (list.len() - HEAD.min(list.len())) as i32);
-        let program = sys::load_classifier(&program)?;
+    /// Loads the program as [`wire::LOSSES_FD`], for as many lists.
+    pub fn load(list: &[u8], lists: usize) -> io::Result<Self> {
+        let lists = lists.min(TURNS as usize);
+        let losses = Self {
+            lists: sys::make_map(list.len(), lists)?,
+            counts: sys::make_map(16, lists)?,
+            current: sys::make_map(8, 1)?,
+            length: list.len(),
+            kind: word(list),
+            last: 0,
+            single: 0,
+        };
+        sys::set_entry(losses.lists, 0, list)?;
+        losses.set_counts(0, [0, u64::MAX])?;
+        let bytes = (list.len() - HEAD.min(list.len())) as i32;
+        let program = sys::load_classifier(&program(&losses, bytes))?;
         sys::renumber(&program, wire::LOSSES_FD)?;
-        Ok(maps)
+        Ok(losses)
     }
 
-    /// Sets the list; an empty one loses nothing.
-    pub fn set(&self, list: &[u8]) -> io::Result<()> {
+    /// The next list, for the packets behind the next `waiting` ones; an empty one loses nothing.
+    pub fn change(&mut self, list: &[u8], waiting: u64) -> io::Result<()> {
+        let mut current = [0; 8];
+        sys::get_entry(self.current, 0, &mut current)?;
+        let mut waiting = waiting;
+        for earlier in u64::from_ne_bytes(current) as u32..self.last {
+            waiting = waiting.saturating_sub(self.counts(earlier)?[1]);
+        }
+        let [count, _] = self.counts(self.last)?;
+        self.set_counts(self.last, [count, waiting])?;
+        if self.kind == wire::SINGLE {
+            self.single = count + waiting;
+        }
         let mut value = list.to_vec();
         value.resize(self.length, 0);
-        sys::set_entry(self.list, &value)
+        self.kind = word(&value);
+        self.last += 1;
+        sys::set_entry(self.lists, self.last % TURNS, &value)?;
+        let count = if self.kind == wire::BURSTS { 0 } else { self.single };
+        self.set_counts(self.last, [count, u64::MAX])
     }
+
+    fn counts(&self, list: u32) -> io::Result<[u64; 2]> {
+        let mut value = [0; 16];
+        sys::get_entry(self.counts, list % TURNS, &mut value)?;
+        Ok([word(&value), word(&value[8..])])
+    }
+
+    fn set_counts(&self, list: u32, counts: [u64; 2]) -> io::Result<()> {
+        sys::set_entry(self.counts, list % TURNS, counts.map(u64::to_ne_bytes).as_flattened())
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
 /// An instruction (RFC 9669).
@@ -45,7 +94,7 @@ fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> u64 {
 }
 
 /// Counts each packet with data, and each SYN; drops it if its bit among `bytes` is set.
-fn program(list: RawFd, count: RawFd, bytes: i32) -> Vec<u64> {
+fn program(maps: &Losses, bytes: i32) -> Vec<u64> {
     const MOVE: u8 = 0xbf;
     const SET: u8 = 0xb7;
     const ADD: u8 = 0x07;
@@ -59,6 +108,8 @@ fn program(list: RawFd, count: RawFd, bytes: i32) -> Vec<u64> {
     const LOAD_WORD: u8 = 0x61;
     const LOAD_DOUBLE: u8 = 0x79;
     const STORE_WORD: u8 = 0x62;
+    const STORE_REGISTER: u8 = 0x63;
+    const IF_NOT: u8 = 0x55;
     const STORE_DOUBLE: u8 = 0x7b;
     const IF_BITS: u8 = 0x45;
     const IF_EQUAL: u8 = 0x15;
@@ -96,21 +147,46 @@ fn program(list: RawFd, count: RawFd, bytes: i32) -> Vec<u64> {
         op(ADD, 0, 0, 0, HEADERS),
         op(LOAD_WORD, 1, 6, 0, 0),
         op(IF_AT_LEAST_REGISTER, 0, 1, PASS, 0),
-        // The key of both maps.
+        // The key of the maps.
         op(STORE_WORD, STACK, 0, -4, 0),
     ];
-    program.extend(look_up(list));
+    program.extend(look_up(maps.current));
+    program.extend([
+        op(MOVE, 8, 0, 0, 0),
+        op(LOAD_DOUBLE, 1, 8, 0, 0),
+        op(AND, 1, 0, 0, TURNS as i32 - 1),
+        op(STORE_REGISTER, STACK, 1, -4, 0),
+    ]);
+    let counts = look_up(maps.counts);
+    program.extend(counts);
+    program.extend([
+        op(MOVE, 9, 0, 0, 0),
+        op(LOAD_DOUBLE, 1, 9, 8, 0),
+        // The list has had its packets: the next one.
+        op(IF_NOT, 1, 0, 8 + counts.len() as i16, 0),
+        op(LOAD_DOUBLE, 1, 8, 0, 0),
+        op(ADD, 1, 0, 0, 1),
+        op(STORE_DOUBLE, 8, 1, 0, 0),
+        op(AND, 1, 0, 0, TURNS as i32 - 1),
+        op(STORE_REGISTER, STACK, 1, -4, 0),
+    ]);
+    program.extend(counts);
+    program.extend([
+        op(MOVE, 9, 0, 0, 0),
+        op(LOAD_DOUBLE, 1, 9, 8, 0),
+        op(IF_EQUAL, 1, 0, PASS, 0),
+        op(ADD, 1, 0, 0, -1),
+        op(STORE_DOUBLE, 9, 1, 8, 0),
+    ]);
+    program.extend(look_up(maps.lists));
     program.extend([
         op(MOVE, 7, 0, 0, 0),
         op(LOAD_DOUBLE, 1, 7, 0, 0),
         op(IF_EQUAL, 1, 0, PASS, 0),
-    ]);
-    program.extend(look_up(count));
-    program.extend([
-        op(LOAD_DOUBLE, 1, 0, 0, 0),
+        op(LOAD_DOUBLE, 1, 9, 0, 0),
         op(MOVE, 2, 1, 0, 0),
         op(ADD, 2, 0, 0, 1),
-        op(STORE_DOUBLE, 0, 2, 0, 0),
+        op(STORE_DOUBLE, 9, 2, 0, 0),
         op(MODULO, 1, 0, 0, bytes.saturating_mul(8)),
         op(MOVE, 3, 1, 0, 0),
         op(SHIFT_RIGHT, 3, 0, 0, 3),

@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
                 load(crate::loader().args([OBJECT, wire::BBR3]))
             }
             Some(Ask::Losses) => {
-                self.losses = Some(Losses::load(record.body)?);
+                self.losses = Some(Losses::load(record.body, usize::from(record.number))?);
                 Ok(())
             }
             Some(Ask::Trace) => {
@@ -278,7 +278,8 @@ impl<'a> Run<'a> {
             return self.netlink(record.number, record.body);
         }
         if ask == Some(Ask::LossesAt) {
-            return self.losses.as_ref().map_or(Ok(()), |losses| losses.set(record.body));
+            let waiting = if record.number == 1 { self.waiting()? } else { 0 };
+            return self.losses.as_mut().map_or(Ok(()), |losses| losses.change(record.body, waiting));
         }
         let now = self.now();
         let Some(flow) = self.flows.get_mut(number).filter(|flow| flow.stage != Stage::Over) else {
@@ -379,6 +380,21 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// How many packets wait at the first query's discipline.
+    fn waiting(&self) -> io::Result<u64> {
+        const HEADERS: usize = 16 + 20;
+        const STATS2: u16 = 7;
+        const QUEUE: u16 = 3;
+        let (namespace, message) = self.queries.first().ok_or(io::ErrorKind::NotFound)?;
+        let socket = self.routing[usize::from(*namespace)];
+        sys::write(socket, message)?;
+        let mut buffer = [0; 8192];
+        let length = sys::read(socket, &mut buffer)?;
+        let queue = attribute(buffer[..length].get(HEADERS..).unwrap_or_default(), STATS2)
+            .and_then(|stats| attribute(stats, QUEUE)?.first_chunk().copied());
+        queue.map(|count| u32::from_ne_bytes(count).into()).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
     /// Takes captured packets, with the times at which the kernel had them, and recorded calls.
     fn captured(&mut self) {
         while let Some(call) = self.calls.as_mut().and_then(Ring::take) {
@@ -398,5 +414,19 @@ impl<'a> Run<'a> {
         let entered = sys::enter(wire::NAMESPACE_FD + i32::from(wire::SENDERS));
         let text = entered.and_then(|()| fs::read("/proc/thread-self/net/netstat"));
         self.log.tell(Tell::Counters, 0, now, &text.unwrap_or_default());
+    }
+}
+
+/// The value of a netlink message's attribute.
+fn attribute(mut bytes: &[u8], name: u16) -> Option<&[u8]> {
+    loop {
+        let half = |at: usize| Some(u16::from_ne_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
+        let length = usize::from(half(0)?);
+        let value = bytes.get(4..length)?;
+        // The highest bit marks a nested attribute.
+        if half(2)? & 0x7fff == name {
+            return Some(value);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..)?;
     }
 }

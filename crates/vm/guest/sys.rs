@@ -108,19 +108,28 @@ impl Shared {
 const BPF: c_long = 321;
 
 /// Creates a BPF map with one entry of that many bytes.
-pub fn make_map(size: usize) -> io::Result<RawFd> {
+pub fn make_map(size: usize, entries: usize) -> io::Result<RawFd> {
     const CREATE: c_int = 0;
     const ARRAY: u32 = 2;
     // map_type, key_size, value_size, max_entries, map_flags
-    let asked = [ARRAY, 4, size as u32, 1, 0];
+    let asked = [ARRAY, 4, size as u32, entries as u32, 0];
     // SAFETY: a bpf_attr of 20 bytes without pointers.
     check(unsafe { syscall(BPF, CREATE, &asked, size_of_val(&asked)) } as c_int)
 }
 
-/// Sets the entry of such a map, of its size.
-pub fn set_entry(map: RawFd, value: &[u8]) -> io::Result<()> {
+/// Reads an entry of such a map, of its size.
+pub fn get_entry(map: RawFd, key: u32, value: &mut [u8]) -> io::Result<()> {
+    const LOOKUP: c_int = 1;
+    // map_fd, key, value, flags
+    let asked = [map as u64, &raw const key as u64, value.as_mut_ptr() as u64, 0];
+    // SAFETY: a bpf_attr of 32 bytes that names a key and a value.
+    check(unsafe { syscall(BPF, LOOKUP, &asked, size_of_val(&asked)) } as c_int)?;
+    Ok(())
+}
+
+/// Sets an entry of such a map, of its size.
+pub fn set_entry(map: RawFd, key: u32, value: &[u8]) -> io::Result<()> {
     const UPDATE: c_int = 2;
-    let key = 0_u32;
     // map_fd, key, value, flags
     let asked = [map as u64, &raw const key as u64, value.as_ptr() as u64, 0];
     // SAFETY: a bpf_attr of 32 bytes that names a key and a value.

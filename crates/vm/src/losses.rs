@@ -6,6 +6,8 @@ use paceline_path::LossState;
 use paceline_scenario::{LinkKey, Scenario};
 use paceline_units::{Duration, Loss, Rate};
 
+use crate::wire;
+
 /// A longer run repeats its losses after this many packets.
 const MOST: u64 = 1 << 25;
 /// In addition to full packets: SYNs, and the ends of transfers.
@@ -52,7 +54,12 @@ impl Losses {
     /// The list of a loss ([`crate::wire::LOSSES_FD`]).
     pub fn list(&self, loss: Loss) -> Vec<u8> {
         let mut state = LossState::new(loss, self.seed);
-        let mut list = u64::from(!state.is_none()).to_le_bytes().to_vec();
+        let kind = match loss {
+            _ if state.is_none() => 0,
+            Loss::Independent(_) => wire::SINGLE,
+            Loss::Burst(_) => wire::BURSTS,
+        };
+        let mut list = kind.to_le_bytes().to_vec();
         let bytes = (0..self.packets / 8)
             .map(|_| (0..8).fold(0, |byte, bit| byte | u8::from(state.strikes()) << bit));
         list.extend(bytes);

@@ -169,7 +169,8 @@ fn qdisc(
     let kind: Vec<u8> = kind.bytes().chain([0]).collect();
     attribute(&mut body, libc::TCA_KIND, &kind);
     attribute(&mut body, libc::TCA_OPTIONS, options);
-    if new && handle == TBF && device == BOTTLENECK && parent == ROOT {
+    // Also with a change: the kernel's `qdisc_change` drops a table that is not in the request.
+    if handle == TBF && device == BOTTLENECK && parent == ROOT {
         attribute(&mut body, TCA_STAB, &size_table());
     }
     let flags = if new {
@@ -390,7 +391,7 @@ fn idle_table(weight_log: u8, packet: Duration) -> (u8, [u8; 256]) {
 pub struct Way {
     pub delay: Duration,
     /// After the delay packets leave one after the other, each in the time that it takes at this
-    /// rate; 0 for none.
+    /// rate; 0 for none: a packet with a shorter delay than the one before it overtakes it.
     pub rate: Rate,
     /// Up to this much longer, uniform, and in order.
     pub jitter: Duration,
@@ -406,6 +407,9 @@ fn chance(share: Gain) -> u32 {
 }
 
 impl Way {
+    /// A rate that keeps packets in order, and takes none of them 2 ns.
+    pub const IN_ORDER: Rate = Rate::from_bps(1 << 43);
+
     /// tc_netem_qopt, and the attributes after it.
     fn options(&self) -> Vec<u8> {
         const RATE: u16 = 6;
@@ -424,13 +428,7 @@ impl Way {
             let nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
             attribute(&mut options, name, &nanoseconds.to_ne_bytes());
         }
-        // With a rate, a packet waits for the one before it: jitter without reordering needs one,
-        // and takes 2 ns for a packet at this.
-        const FAST: u64 = 1 << 40;
-        let bytes = match half > Duration::ZERO {
-            true => FAST,
-            false => self.rate.bps() / 8,
-        };
+        let bytes = self.rate.bps() / 8;
         // tc_netem_rate: rate, packet overhead, cell size, cell overhead. Here netem's lengths are
         // those of IP packets: full ones leave 1.2 ms apart at 10 Mbit/s.
         let low = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -501,13 +499,17 @@ pub fn back(delays: &[Duration], lanes: &[usize], seed: u64) -> Vec<Placed> {
     asked
 }
 
-/// The delays of the lanes, at the start or changed.
+/// The delays of the lanes, at the start or changed. ACKs keep their order, also when the delay
+/// falls.
 pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
     let alone = delays.len() == 1;
     let lane = |(number, delay): (u32, &Duration)| {
         let way = Way {
             delay: *delay,
-            rate: Rate::ZERO,
+            rate: match new {
+                true => Rate::ZERO,
+                false => Way::IN_ORDER,
+            },
             jitter: Duration::ZERO,
             duplicate: Gain::default(),
             seed,

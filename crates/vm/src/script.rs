@@ -1,7 +1,7 @@
 //! Converts a plan to the guest's script.
 
 use paceline_emulator::linux::{self, Request};
-use paceline_experiment::{Change, FlowPlan, Plan};
+use paceline_experiment::{Change, FlowPlan, LinkChange, Plan};
 use paceline_path::{Aqm, QueueLimit};
 use paceline_recovery::{Amount, App, Application};
 use paceline_scenario::{LinkKey, OptionInput};
@@ -57,20 +57,23 @@ struct Path {
     loss: Loss,
     rtt: Duration,
     queue: Queue,
+    /// Nothing but delay and transmission is ever on the way, always at the same rate.
+    is_plain: bool,
 }
 
 impl Path {
     /// The delay of the data: propagation and transmission. The token bucket releases a packet when
     /// a link would begin to transmit it. netem cannot transmit packets that it jitters or
-    /// duplicates: each is delayed by the time of a full one.
+    /// duplicates: each is delayed by the time of a full one. Nor can it catch up: if the path
+    /// becomes faster or shorter, or its jitter ends, packets that it transmits at the link's rate stay as late
+    /// as the last one before the change, until the link is idle.
     fn forward(&self, plan: &Plan<'_>, new: bool) -> Placed {
         let propagation = plan.ways.delays(self.rtt).link;
-        let plain = self.way.jitter == Duration::ZERO && self.way.duplicate == Gain::default();
-        let (delay, rate) = match plain {
+        let (delay, rate) = match self.is_plain {
             true => (propagation, self.rate),
             false => (
                 propagation + self.rate.time_for(self.queue.site.mtu),
-                Rate::ZERO,
+                Way::IN_ORDER,
             ),
         };
         let way = Way {
@@ -130,7 +133,9 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     let losses = Losses::of(plan);
     if let Some(losses) = &losses {
         let list = losses.list(path.loss);
-        script.push(Ask::Losses, 0, Instant::ZERO, &list);
+        let is_loss = |(_, change): &&(Instant, Change)| matches!(change, Change::Link(0, LinkChange::Key(LinkKey::Loss(_))));
+        let lists = 1 + plan.script.timed.iter().filter(is_loss).count();
+        script.push(Ask::Losses, lists as u16, Instant::ZERO, &list);
         for request in network::losses() {
             script.ask(&request);
         }
@@ -189,10 +194,18 @@ fn path(plan: &Plan<'_>) -> Path {
         loss: Loss::NONE,
         rtt: plan.scenario.path.rtt,
         queue: queue(plan),
+        is_plain: false,
     };
     for key in section.map(|link| link.link.at_start()).unwrap_or_default() {
         set(&mut path, key);
     }
+    let steady = plan.script.timed.iter().all(|(_, change)| match change {
+        Change::Link(_, LinkChange::Key(key)) => matches!(key, LinkKey::Loss(_)),
+        Change::Link(_, LinkChange::Rate(_)) | Change::Rtt(_) => false,
+        _ => true,
+    });
+    let unharmed = path.way.jitter == Duration::ZERO && path.way.duplicate == Gain::default();
+    path.is_plain = steady && unharmed;
     path
 }
 
@@ -301,17 +314,21 @@ fn changes(plan: &Plan<'_>, path: &mut Path, losses: Option<&Losses>, timed: &mu
         path.way.seed = seeds.below(u64::MAX);
         let mut requests: Vec<Placed> = Vec::new();
         match change {
-            Change::Link(0, paceline_experiment::LinkChange::Rate(change)) => {
+            Change::Link(0, LinkChange::Rate(change)) => {
                 path.rate = change.apply(path.rate);
                 requests.push(network::bucket(path.rate, &path.queue, false));
                 requests.push(path.forward(plan, false));
             }
-            Change::Link(0, paceline_experiment::LinkChange::Key(LinkKey::Loss(loss))) => {
+            Change::Link(0, LinkChange::Key(LinkKey::Loss(loss))) => {
                 path.loss = *loss;
                 let list = losses.map(|losses| losses.list(*loss));
-                timed.push((*at, Ask::LossesAt, 0, list.unwrap_or_default()));
+                // A link with a plain queue decides when a packet joins the queue, others when its
+                // transmission begins.
+                let joins = matches!(path.queue.aqm, None | Some(Aqm::Red(_)));
+                let number = u16::from(joins);
+                timed.push((*at, Ask::LossesAt, number, list.unwrap_or_default()));
             }
-            Change::Link(0, paceline_experiment::LinkChange::Key(key)) => {
+            Change::Link(0, LinkChange::Key(key)) => {
                 set(path, *key);
                 requests.push(path.forward(plan, false));
             }

@@ -108,7 +108,8 @@ kinds! {
         Trace = 9,
         /// Registers the controller of an object; the body is the object.
         Controller = 10,
-        /// Loads the program that loses packets, as [`LOSSES_FD`]; the body is a list of losses.
+        /// Loads the program that loses packets, as [`LOSSES_FD`], for as many lists of losses as the
+        /// number; the body is the first.
         Losses = 11,
         /// At a time: sends a netlink message in that namespace.
         At = 16,
@@ -125,6 +126,7 @@ kinds! {
         /// At a time: the flow is reset.
         Stop = 22,
         /// At a time: the list of losses, of the same length as the first, or empty: none is lost.
+        /// With the number 1 it is not for the packets that wait.
         LossesAt = 23,
     }
 
@@ -168,9 +170,13 @@ pub const REFUSES_PROGRAM: i32 = 95;
 
 /// The descriptor in the guest of the program that loses packets.
 ///
-/// A list of losses is a word that is 1, or 0 if none is lost, and then a bit for each packet. A
-/// packet without data counts only if it is a SYN.
+/// A list of losses is a word, and then a bit for each packet. The word is 0 if none is lost,
+/// [`SINGLE`] or [`BURSTS`]. A packet without data counts only if it is a SYN.
 pub const LOSSES_FD: i32 = 110;
+/// Each packet is lost or not, independently: lists of this kind are one sequence.
+pub const SINGLE: u64 = 1;
+/// Losses in bursts: the sequence begins with the list.
+pub const BURSTS: u64 = 2;
 
 /// The namespaces, by number.
 pub const SENDERS: u16 = 0;
