@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use paceline_conformance::recovery::{Script, Trace, cases, compare, play};
+use paceline_recovery::Recovery;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/linux-recovery")
@@ -38,7 +39,7 @@ const LOSS: &str = "writes = [{ segments = 40 }]\ndrop = [\"15\"]\n";
 fn bent(bend: impl Fn(&mut String)) -> Option<usize> {
     let script = Script::read(LOSS).unwrap();
     let kernel = "Linux".to_owned();
-    let sent = play(&script);
+    let sent = play(&script, Recovery::RackPrr);
     let mut text = Trace {
         kernel,
         sent: sent.clone(),
@@ -60,7 +61,7 @@ fn segments_their_order_and_times_are_compared() {
     let script = Script::read(LOSS).unwrap();
     let text = Trace {
         kernel: "Linux".to_owned(),
-        sent: play(&script),
+        sent: play(&script, Recovery::RackPrr),
     }
     .write();
     let again = line(&text, "15#2");

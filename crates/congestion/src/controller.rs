@@ -258,6 +258,14 @@ pub trait Controller {
     /// packets.
     fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes);
 
+    /// After a timeout retransmissions are lost again: the episode continues in fast recovery, with
+    /// a second reduction (RFC 5681 section 4.3). The window is that of a slow start, while the
+    /// `outstanding` data, sent and not acknowledged in order, is from before: RFC 5681 (4) takes
+    /// the threshold from that. By default as [`Self::on_recovery_enter`].
+    fn on_recovery_again(&mut self, now: Instant, in_flight: Bytes, _outstanding: Bytes) {
+        self.on_recovery_enter(now, in_flight);
+    }
+
     /// Fast recovery or recovery from a timeout has ended: everything sent before it is acknowledged (TCP), or
     /// something sent since it began is (RFC 9002 section 7.3.2).
     fn on_recovery_exit(&mut self, _now: Instant) {}

@@ -196,6 +196,9 @@ macro_rules! dispatch {
             }
             fn on_loss(&mut self, loss: &$crate::Lost) { match self { $(Self::$variant(c) => c.on_loss(loss),)* Self::Guest(c) => c.on_loss(loss) } }
             fn on_ack(&mut self, ack: &$crate::Ack) { match self { $(Self::$variant(c) => c.on_ack(ack),)* Self::Guest(c) => c.on_ack(ack) } }
+            fn on_recovery_again(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes, outstanding: paceline_units::Bytes) {
+                match self { $(Self::$variant(c) => c.on_recovery_again(now, in_flight, outstanding),)* Self::Guest(c) => c.on_recovery_again(now, in_flight, outstanding) }
+            }
             fn on_recovery_enter(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes) {
                 match self { $(Self::$variant(c) => c.on_recovery_enter(now, in_flight),)* Self::Guest(c) => c.on_recovery_enter(now, in_flight) }
             }

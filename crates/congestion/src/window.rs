@@ -137,6 +137,18 @@ pub(crate) use window_parameters;
 /// The functions that a controller delegates to its `window`, within its `impl Controller`.
 macro_rules! by_window {
     () => {
+        fn on_recovery_again(
+            &mut self,
+            now: paceline_units::Instant,
+            in_flight: paceline_units::Bytes,
+            outstanding: paceline_units::Bytes,
+        ) {
+            let threshold = self.window.ssthresh();
+            self.on_recovery_enter(now, in_flight);
+            self.window
+                .raise(threshold.min(outstanding * paceline_units::Gain::from_millionths(500_000)));
+        }
+
         fn on_recovery_exit(&mut self, _now: paceline_units::Instant) {
             self.window.end_episode();
         }
@@ -309,6 +321,12 @@ impl Window {
     /// that, like this one, does not grow a window that it does not use.
     pub(crate) fn reduced(&self) -> Bytes {
         self.cwnd * self.settings.beta
+    }
+
+    /// Threshold and window are at least this.
+    pub(crate) fn raise(&mut self, least: Bytes) {
+        self.ssthresh = self.ssthresh.max(least);
+        self.set_cwnd(self.cwnd.max(least));
     }
 
     /// A congestion event sets the threshold, at least two segments, and ends HyStart++.

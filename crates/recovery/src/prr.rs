@@ -17,7 +17,7 @@ impl Bound {
     /// The bound of a recovery algorithm; none without proportional rate reduction.
     pub(crate) const fn of(recovery: Recovery) -> Option<Self> {
         match recovery {
-            Recovery::RackPrr | Recovery::NewRenoPrr => Some(Self::SafeAck),
+            Recovery::RackPrr | Recovery::Linux | Recovery::NewRenoPrr => Some(Self::SafeAck),
             Recovery::RackPrrCrb => Some(Self::Conservative),
             Recovery::RackPrrSsrb => Some(Self::SlowStart),
             Recovery::Rack | Recovery::Sack | Recovery::NewReno => None,

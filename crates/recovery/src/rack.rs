@@ -12,11 +12,17 @@ use crate::scoreboard::Outstanding;
 pub(crate) struct Rack {
     /// Number of the newest transmission known to be delivered (`RACK.segment`).
     newest: Option<u64>,
-    /// RTT of the most recently delivered transmission, whichever was sent last (`RACK.rtt`).
+    /// RTT of the most recently delivered transmission, whichever was sent last (`RACK.rtt`), and
+    /// its number.
     rtt: Duration,
+    rtt_of: u64,
     /// Highest sequence delivered (`RACK.fack`).
     fack: u64,
     reordering_seen: bool,
+    /// The lowest end of the segments that arrived late with the current acknowledgment, and how
+    /// many bytes late a segment has been at most (Linux's `reordering`).
+    late: Option<u64>,
+    lateness: u64,
     reo_wnd_mult: u64,
     reo_wnd_persist: u32,
     /// DSACKs until this sequence is acknowledged belong to one round.
@@ -52,8 +58,11 @@ impl Default for Rack {
         Self {
             newest: None,
             rtt: Duration::ZERO,
+            rtt_of: 0,
             fack: 0,
             reordering_seen: false,
+            late: None,
+            lateness: 0,
             reo_wnd_mult: 1,
             reo_wnd_persist: Self::PERSIST,
             dsack_round: None,
@@ -83,6 +92,7 @@ impl Rack {
         }
         if packet.end < fack && !packet.retransmitted {
             self.reordering_seen = true;
+            self.on_late(packet.end);
         }
         // Step 2: the most recently sent one. An acknowledgment of data sent twice may be for the
         // first transmission.
@@ -93,6 +103,7 @@ impl Rack {
             return;
         }
         self.rtt = rtt;
+        self.rtt_of = packet.number;
         self.newest = self.newest.max(Some(packet.number));
     }
 
@@ -101,6 +112,34 @@ impl Rack {
     /// only segments that were not retransmitted).
     pub(crate) fn on_reordering(&mut self, seq: u64) {
         self.reordering_seen |= seq < self.fack;
+    }
+
+    /// The segment that ends at `end` is late, to be measured.
+    pub(crate) fn on_late(&mut self, end: u64) {
+        self.late = Some(self.late.map_or(end, |late| late.min(end)));
+    }
+
+    /// The acknowledgment is taken: how late its late segments were. `una` is the first
+    /// unacknowledged byte if nothing is SACKed, in which case the kernel measures from there.
+    pub(crate) fn measure_lateness(&mut self, una: Option<u64>, mss: u32) {
+        if let Some(end) = self.late.take() {
+            let from = una.map_or(self.fack, |una| una.saturating_add(u64::from(mss)));
+            self.lateness = self.lateness.max(from.saturating_sub(end));
+        }
+    }
+
+    /// Whether a segment was so late that Linux lets the window grow on any delivery from then on
+    /// (`tcp_may_raise_cwnd`).
+    pub(crate) fn has_much_reordering(&self, mss: u32) -> bool {
+        self.lateness > Self::DUP_THRESH * u64::from(mss)
+    }
+
+    /// A timeout with many SACKs in no episode: the degree of reordering was taken for too high
+    /// (`tcp_enter_loss`).
+    pub(crate) fn on_timeout_in_disorder(&mut self, sacked: u64) {
+        if sacked >= Self::DUP_THRESH {
+            self.lateness = 0;
+        }
     }
 
     /// Step 4, DSACK rounds. `exiting`: recovery ends with this acknowledgment.
@@ -151,6 +190,22 @@ impl Rack {
     /// The same regardless of later deliveries (6.3: on a retransmission timeout).
     pub(crate) fn expiry(&self, sent: Instant, reo_wnd: Duration) -> Instant {
         sent + self.rtt + reo_wnd
+    }
+
+    /// The number of `RACK.segment`.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
+    /// `RACK.rtt`, and the number of its transmission.
+    pub(crate) fn rtt(&self) -> (Duration, u64) {
+        (self.rtt, self.rtt_of)
+    }
+
+    /// Sets it: Linux reads selective ranges first, so that the last delivery is of the data
+    /// acknowledged in order, if there is any.
+    pub(crate) fn set_rtt(&mut self, rtt: (Duration, u64)) {
+        (self.rtt, self.rtt_of) = rtt;
     }
 
     /// `RACK.fack`.

@@ -492,6 +492,27 @@ impl Scoreboard {
         segments.any(|segment| segment.retransmitted && segment.out)
     }
 
+    /// How many retransmissions are in flight (Linux's `retrans_out`).
+    pub(crate) fn retransmissions_out(&self) -> u64 {
+        let out = |segment: &&Outstanding| segment.retransmitted && segment.out;
+        self.segments.iter().filter(out).count() as u64
+    }
+
+    /// When the last of the transmissions in flight before `number` was sent.
+    pub(crate) fn sent_last_before(&self, number: u64) -> Option<Instant> {
+        let before = self
+            .segments
+            .iter()
+            .filter(|segment| segment.out && segment.number < number);
+        before.map(|segment| segment.packet.send_time).max()
+    }
+
+    /// Whether the first segment was retransmitted.
+    pub(crate) fn is_first_retransmitted(&self) -> bool {
+        let first = self.segments.front();
+        first.is_some_and(|first| first.retransmitted)
+    }
+
     /// Whether a duplicate of the segment at `seq` can come from a retransmission: it was sent more
     /// than once, or is acknowledged and no longer known.
     pub(crate) fn may_be_duplicate(&self, seq: u64) -> bool {

@@ -56,6 +56,9 @@ pub struct Sender<C> {
     /// since then is declared lost.
     reduced_at: u64,
     is_again: bool,
+    /// The timer has fired, and the cumulative point has not advanced since (Linux's
+    /// `icsk_retransmits`).
+    unanswered: bool,
     /// When the last segment was sent.
     sent_at: Option<Instant>,
     /// Segments reported as received twice.
@@ -157,6 +160,7 @@ impl<C: Controller> Sender<C> {
             recovery_point: 0,
             reduced_at: 0,
             is_again: false,
+            unanswered: false,
             sent_at: None,
             repeated: 0,
             urgent: Urgent::Nothing,
@@ -691,6 +695,7 @@ impl<C: Controller> Sender<C> {
             recovery_point,
             reduced_at,
             is_again,
+            unanswered,
             sent_at,
             repeated,
             urgent,
@@ -709,7 +714,7 @@ impl<C: Controller> Sender<C> {
         format!(
             "{outputs:?} {delivery:?} {sample:?} {stats:?} {board:?} {rtt:?} {rack:?} {sack:?} {newreno:?} \
              {tlp:?} {undo:?} {frto:?} {pacer:?} {bursts:?} {usage:?} {prr:?} {state:?} {recovery_point} \
-             {reduced_at} {is_again} {sent_at:?} {repeated} {urgent:?} {idle:?} {news} {written} {unlimited} {closed} \
+             {reduced_at} {is_again} {unanswered} {sent_at:?} {repeated} {urgent:?} {idle:?} {news} {written} {unlimited} {closed} \
              {window_end} {marks:?} {rto:?} {reorder:?} {fresh:?} {known:?}"
         )
     }

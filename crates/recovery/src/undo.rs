@@ -12,22 +12,23 @@ pub(crate) struct Undo {
     active: bool,
     /// The first unacknowledged byte when it began (Linux's `undo_marker`).
     marker: u64,
-    /// Retransmissions not yet reported as duplicates (`undo_retrans`).
-    unreported: u64,
+    /// Retransmissions not yet reported as duplicates; none before the first one
+    /// (`undo_retrans`).
+    unreported: Option<u64>,
     first_retransmission: Option<Instant>,
 }
 
 impl Undo {
     /// An episode begins with `una` the first unacknowledged byte. A duplicate may also belong to
     /// one of the `retransmitted` segments (of a probe, or an earlier episode) that are already
-    /// outstanding, and an answer to one of them proves nothing; its time still counts, as in
-    /// Linux. A timeout within an episode belongs to it.
-    pub(crate) fn begin(&mut self, una: u64, retransmitted: u64) {
+    /// outstanding, and an answer to one of them proves nothing; if `keeps`, its time still counts,
+    /// as in Linux.
+    pub(crate) fn begin(&mut self, una: u64, retransmitted: u64, keeps: bool) {
         *self = Self {
             active: true,
             marker: una,
-            unreported: retransmitted,
-            first_retransmission: self.first_retransmission.filter(|_| retransmitted > 0),
+            unreported: Some(retransmitted).filter(|count| *count > 0),
+            first_retransmission: self.first_retransmission.filter(|_| keeps),
         };
     }
 
@@ -36,25 +37,26 @@ impl Undo {
     }
 
     pub(crate) fn on_retransmit(&mut self, now: Instant) {
-        self.unreported = self.unreported.saturating_add(1);
+        self.unreported = Some(self.unreported.unwrap_or(0).saturating_add(1));
         self.first_retransmission.get_or_insert(now);
     }
 
     /// A duplicate was reported. Returns whether it is one of the episode's, and how many segments
     /// it represents.
     pub(crate) fn on_duplicate(&mut self, duplicate: Block, mss: u32) -> u64 {
-        if !self.active || duplicate.start < self.marker || self.unreported == 0 {
+        let unreported = self.unreported.unwrap_or(0);
+        if !self.active || duplicate.start < self.marker || unreported == 0 {
             return 0;
         }
         let segments = (duplicate.end - duplicate.start) / u64::from(mss.max(1));
-        let segments = segments.clamp(1, self.unreported);
-        self.unreported -= segments;
+        let segments = segments.clamp(1, unreported);
+        self.unreported = Some(unreported - segments);
         segments
     }
 
     /// Every retransmission was unnecessary.
     pub(crate) fn all_duplicate(&self) -> bool {
-        self.active && self.unreported == 0 && self.first_retransmission.is_some()
+        self.active && self.unreported == Some(0) && self.first_retransmission.is_some()
     }
 
     /// RFC 3522: an acknowledgment that covers a segment declared lost answers a segment sent
@@ -73,7 +75,7 @@ mod tests {
     #[test]
     fn undone_when_every_retransmission_was_a_duplicate() {
         let mut undo = Undo::default();
-        undo.begin(1000, 0);
+        undo.begin(1000, 0, false);
         assert!(!undo.all_duplicate());
         for _ in 0..3 {
             undo.on_retransmit(AT);
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn eifel_compares_with_the_first_retransmission() {
         let mut undo = Undo::default();
-        undo.begin(0, 0);
+        undo.begin(0, 0, false);
         assert!(undo.is_eifel(AT));
         undo.on_retransmit(AT);
         assert!(undo.is_eifel(Instant::from_nanos(6)));
@@ -128,13 +130,13 @@ mod tests {
     #[test]
     fn the_time_of_a_retransmission_that_is_still_out_counts() {
         let mut undo = Undo::default();
-        undo.begin(0, 0);
+        undo.begin(0, 0, false);
         undo.on_retransmit(AT);
-        undo.begin(100, 1);
+        undo.begin(100, 1, true);
         undo.on_retransmit(Instant::from_nanos(20));
         assert!(!undo.is_eifel(Instant::from_nanos(8)));
         assert!(undo.is_eifel(Instant::from_nanos(6)));
-        undo.begin(200, 0);
+        undo.begin(200, 0, false);
         undo.on_retransmit(Instant::from_nanos(30));
         assert!(undo.is_eifel(Instant::from_nanos(20)));
     }
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn retransmissions_from_before_the_episode_are_to_be_reported_too() {
         let mut undo = Undo::default();
-        undo.begin(0, 1);
+        undo.begin(0, 1, true);
         undo.on_retransmit(AT);
         let duplicate = |start| Block {
             start,

@@ -65,7 +65,7 @@ macro_rules! words {
 }
 words! {
     Acks: "\"delayed\" or \"linux\"";
-    Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
+    Recovery: "\"rack-prr\", \"linux\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
     StackName: "\"paceline\", \"quinn\", \"noq\" or \"guest\"";
     Crypto: "\"null\" or \"tls\"";

@@ -9,6 +9,8 @@ choice! {
     Recovery {
         /// RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937).
         RackPrr = "rack-prr" default,
+        /// The same with the kernel's code wherever that departs from the RFCs (Linux 6.12).
+        Linux = "linux",
         /// The same with the conservative bound of RFC 6937.
         RackPrrCrb = "rack-prr-crb",
         /// The same with the slow-start bound of RFC 6937.

@@ -133,7 +133,9 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     let losses = Losses::of(plan);
     if let Some(losses) = &losses {
         let list = losses.list(path.loss);
-        let is_loss = |(_, change): &&(Instant, Change)| matches!(change, Change::Link(0, LinkChange::Key(LinkKey::Loss(_))));
+        let is_loss = |(_, change): &&(Instant, Change)| {
+            matches!(change, Change::Link(0, LinkChange::Key(LinkKey::Loss(_))))
+        };
         let lists = 1 + plan.script.timed.iter().filter(is_loss).count();
         script.push(Ask::Losses, lists as u16, Instant::ZERO, &list);
         for request in network::losses() {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use paceline_recovery::Recovery;
+
 use super::{Departure, Script, Trace, Transmission, compare, play};
 use crate::Case;
 
@@ -88,36 +90,47 @@ fn replay(played: &Played) -> Case {
     }
 }
 
-/// Plays a script to our sender and compares with the kernel's transmissions.
+/// Plays a script to our sender, with the default kind of recovery and with the kernel's, and
+/// compares with the kernel's transmissions. The case is that of the default, unless the kernel's
+/// kind is not as expected.
 pub fn judge(played: &Played, trace: &Trace) -> Case {
-    let ours = play(&played.script);
-    let departure = compare(&trace.sent, &ours, played.script.rtt);
+    let script = &played.script;
+    let (verdict, evidence) = against(script, trace, Recovery::Linux, &script.linux_differs);
+    if script.sack && verdict == "fail" {
+        return played.failed(format!("recovery = \"linux\": {evidence}"));
+    }
+    let (verdict, evidence) = against(script, trace, Recovery::RackPrr, &script.differs);
+    played.case(verdict, evidence)
+}
+
+/// The verdict on one kind of recovery that differs for a `reason`, if there is one.
+fn against(
+    script: &Script,
+    trace: &Trace,
+    recovery: Recovery,
+    reason: &Option<String>,
+) -> (&'static str, String) {
+    let ours = play(script, recovery);
     let kernel = &trace.kernel;
-    match (&departure, &played.script.differs) {
+    match (compare(&trace.sent, &ours, script.rtt), reason) {
         (None, _) if trace.sent.is_empty() => {
             let evidence = format!("{kernel} sent nothing, nor do we: nothing was compared");
-            played.case("fail", evidence)
+            ("fail", evidence)
         }
         (None, None) => {
             let count = trace.sent.len();
             let again = trace.sent.iter().filter(|sent| sent.nth > 1).count();
             let evidence = format!("{count} transmissions as {kernel}, {again} of them again");
-            played.case("pass", evidence)
+            ("pass", evidence)
         }
         (None, Some(reason)) => {
             let evidence = format!("as {kernel} [expected to differ: {reason}]");
-            played.case("fail", evidence)
+            ("fail", evidence)
         }
-        (Some(departure), reason) => {
-            let mut evidence = words(departure, &trace.sent, &ours, kernel);
-            if let Some(reason) = reason {
-                evidence = format!("{evidence} [expected: {reason}]");
-            }
-            let verdict = match reason {
-                Some(_) => "expected fail",
-                None => "fail",
-            };
-            played.case(verdict, evidence)
+        (Some(departure), None) => ("fail", words(&departure, &trace.sent, &ours, kernel)),
+        (Some(departure), Some(reason)) => {
+            let evidence = words(&departure, &trace.sent, &ours, kernel);
+            ("expected fail", format!("{evidence} [expected: {reason}]"))
         }
     }
 }

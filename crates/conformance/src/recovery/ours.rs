@@ -9,12 +9,13 @@ use super::peer::Peer;
 use super::script::{Cc, MSS, Script};
 use super::trace::Transmission;
 
-/// Our sender's transmissions, with Linux's settings.
-pub fn play(script: &Script) -> Vec<Transmission> {
+/// Our sender's transmissions, with Linux's settings and a kind of recovery with SACK; without SACK
+/// there is one.
+pub fn play(script: &Script, recovery: Recovery) -> Vec<Transmission> {
     // Time before the first write: a clock at zero would hide earlier times.
     let start = Instant::ZERO + script.rtt * 2;
     let mut peer = Peer::new(script, start);
-    let Some(mut sender) = sender(script, start) else {
+    let Some(mut sender) = sender(script, recovery, start) else {
         return Vec::new();
     };
     let mut writes = script.writes.iter().peekable();
@@ -48,7 +49,7 @@ pub fn play(script: &Script) -> Vec<Transmission> {
     peer.into_log()
 }
 
-fn sender(script: &Script, now: Instant) -> Option<Sender<AnyController>> {
+fn sender(script: &Script, recovery: Recovery, now: Instant) -> Option<Sender<AnyController>> {
     let initial_window = Bytes::new(u64::from(MSS) * u64::from(script.initial_window));
     let controller = Config {
         mss: MSS,
@@ -62,7 +63,7 @@ fn sender(script: &Script, now: Instant) -> Option<Sender<AnyController>> {
         mss: MSS,
         initial_window,
         recovery: match script.sack {
-            true => Recovery::RackPrr,
+            true => recovery,
             false => Recovery::NewRenoPrr,
         },
         ..SenderConfig::default()

@@ -53,6 +53,8 @@ pub struct Script {
     pub drawn: Option<u64>,
     /// Why the senders differ, if they are known to.
     pub differs: Option<String>,
+    /// The same with the kind of recovery that is the kernel's.
+    pub linux_differs: Option<String>,
 }
 
 impl Default for Script {
@@ -77,6 +79,7 @@ impl Default for Script {
             end: Duration::from_secs(20),
             drawn: None,
             differs: None,
+            linux_differs: None,
         }
     }
 }

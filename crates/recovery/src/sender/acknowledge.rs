@@ -236,12 +236,17 @@ impl<C: Controller> Sender<C> {
             ..Progress::default()
         };
         let eifel = self.take_acked(now, ack, &mut progress);
+        let linux = self.config.recovery == Recovery::Linux;
+        let in_order = (linux && progress.bytes > 0).then(|| self.rack.rtt());
         self.take_sacked(now, blocks, &mut progress);
+        if let Some(rtt) = in_order {
+            self.rack.set_rtt(rtt);
+        }
         self.board.trim();
         let told = self.take_duplicates(prior_una, &progress);
         progress.bytes -= told;
         let una_advanced = self.board.una() > prior_una;
-
+        self.unanswered &= !una_advanced;
         let arrival = now - ack.stack;
         let measured = progress.measured();
         let rtt = measured.map(|times| self.measure(arrival, times));
@@ -254,8 +259,18 @@ impl<C: Controller> Sender<C> {
         let held = eifel && partial && self.board.has_retransmission_out();
         if eifel && partial {
             self.rack.on_reordering(prior_una);
+            if !held {
+                self.rack.on_late(prior_una + u64::from(self.config.mss));
+            }
         }
-        let (undone, repeated) = self.undo_on_ack(now, eifel && !held, spurious, credible);
+        if linux {
+            let una = (self.board.sacked_count() == 0).then_some(self.board.una());
+            self.rack.measure_lateness(una, self.config.mss);
+        }
+        // Linux takes the marks of losses back only within an episode, and not for DSACKs.
+        let exonerates = !linux || self.state == CaState::Loss || (eifel && partial);
+        let shown = eifel && !held;
+        let (undone, repeated) = self.undo_on_ack(now, shown, spurious, credible, exonerates);
 
         // Losses (RFC 8985 6.2).
         let exiting = self.recovering() && self.is_recovered();
@@ -371,7 +386,7 @@ impl<C: Controller> Sender<C> {
             min_rtt: self.rtt.min().unwrap_or_default(),
             cwnd_limited: before.cwnd_limited,
             ca_state: self.state,
-            una_advanced: news.advanced,
+            una_advanced: news.advanced || (news.delivered > 0 && self.grows_on_any_delivery()),
             delayed: ack.delayed,
             one_way_delay: news
                 .advanced
@@ -384,6 +399,12 @@ impl<C: Controller> Sender<C> {
         if self.outputs.marks_app_limited {
             self.delivery.mark_app_limited(in_flight);
         }
+    }
+
+    /// Once reordering is high, Linux's window grows on selective acknowledgments too
+    /// (`tcp_may_raise_cwnd`).
+    fn grows_on_any_delivery(&self) -> bool {
+        self.config.recovery == Recovery::Linux && self.rack.has_much_reordering(self.config.mss)
     }
 
     /// The cumulative part. Returns whether the echo shows that retransmitting the first segment
@@ -524,6 +545,7 @@ impl<C: Controller> Sender<C> {
         eifel: bool,
         f_rto: bool,
         duplicate: Option<Block>,
+        exonerates: bool,
     ) -> (bool, u64) {
         // A spurious retransmission has been delivered as well, and counts (draft-ietf-ccwg-bbr-06
         // 2.2, Linux). A probe's does not: the data that it repeats counts once in flight.
@@ -545,7 +567,9 @@ impl<C: Controller> Sender<C> {
         self.undo.end();
         let delivered = self.delivery.delivered();
         self.tell(|controller| controller.on_spurious(now, delivered));
-        self.stats.spurious_packets += self.board.exonerate();
+        if exonerates {
+            self.stats.spurious_packets += self.board.exonerate();
+        }
         self.sack.forget();
         self.urgent = Urgent::Nothing;
         if self.recovering() {

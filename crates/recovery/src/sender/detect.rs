@@ -29,13 +29,18 @@ impl<C: Controller> Sender<C> {
         match self.config.recovery {
             Recovery::Sack => self.detect_by_sacks(now, signs),
             Recovery::NewReno | Recovery::NewRenoPrr => self.detect_by_duplicates(now, signs),
-            _ => self.detect_by_time(now),
+            _ => self.detect_by_time(now, false),
         }
     }
 
-    /// RFC 8985 6.2 step 5. The timer waits for the oldest transmission in doubt (the RFC's for the
-    /// youngest, to have fewer expiries), so each is declared lost when it is due.
-    pub(super) fn detect_by_time(&mut self, now: Instant) -> u64 {
+    /// RFC 8985 6.2 step 5. The timer waits for the oldest transmission in doubt (the RFC's and
+    /// Linux's for the youngest, to have fewer expiries), so each is declared lost when it is due.
+    ///
+    /// Two transmissions of one burst have the same time here. A kernel's have not: one that was sent
+    /// after the one whose RTT it is compared with is not due yet.
+    pub(super) fn detect_by_time(&mut self, now: Instant, by_timer: bool) -> u64 {
+        let linux = self.config.recovery == Recovery::Linux;
+        let (_, rtt_of) = self.rack.rtt();
         self.reorder = None;
         let reo_wnd = self.reo_wnd();
         let mut lost = 0;
@@ -44,14 +49,25 @@ impl<C: Controller> Sender<C> {
             let Some(deadline) = self.rack.deadline(segment.number, sent, reo_wnd) else {
                 break;
             };
-            if deadline > now {
-                self.reorder = Some(deadline);
+            let later = linux && !by_timer && segment.number > rtt_of;
+            if deadline > now || (later && deadline == now) {
+                self.reorder = Some(match linux {
+                    true => self.last_deadline(reo_wnd).unwrap_or(deadline),
+                    false => deadline,
+                });
                 break;
             }
             lost += self.lose(now, index);
         }
         self.reduce_again(now);
         lost
+    }
+
+    /// When the youngest transmission in doubt is due.
+    #[cold]
+    fn last_deadline(&self, reo_wnd: Duration) -> Option<Instant> {
+        let sent = self.board.sent_last_before(self.rack.newest()?)?;
+        Some(self.rack.expiry(sent, reo_wnd))
     }
 
     fn reo_wnd(&self) -> Duration {
@@ -140,7 +156,11 @@ impl<C: Controller> Sender<C> {
 
     /// The timer expired: RFC 8985 6.3 by RACK, everything without it (RFC 5681 section 3.1).
     pub(super) fn lose_at_timeout(&mut self, now: Instant) {
-        let reo_wnd = self.reo_wnd();
+        let reo_wnd = match self.config.recovery {
+            // `tcp_timeout_mark_lost`; RFC 8985 6.3 adds the window.
+            Recovery::Linux => Duration::ZERO,
+            _ => self.reo_wnd(),
+        };
         while let Some((index, segment)) = self.board.oldest() {
             let expiry = self.rack.expiry(segment.packet.send_time, reo_wnd);
             if self.config.recovery.has_rack() && expiry > now {
@@ -163,7 +183,9 @@ impl<C: Controller> Sender<C> {
         let Some(lost) = self.board.mark_lost(index) else {
             return 0;
         };
-        self.is_again |= lost.retransmission && lost.number >= self.reduced_at;
+        // To Linux any retransmission counts, also one from before the timeout.
+        let counts = lost.number >= self.reduced_at || self.config.recovery == Recovery::Linux;
+        self.is_again |= lost.retransmission && counts;
         self.count_lost(now, &lost)
     }
 

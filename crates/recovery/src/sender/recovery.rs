@@ -23,9 +23,14 @@ impl<C: Controller> Sender<C> {
 
     /// Enters fast recovery if something is lost. Losses of data sent during the last episode open
     /// a new one when that is over. After a timeout the loss of data sent and retransmitted since
-    /// is a second sign of congestion (RFC 5681 section 4.3): fast recovery continues the episode,
-    /// as in Linux.
+    /// is a second sign of congestion (RFC 5681 section 4.3): fast recovery continues the episode.
+    ///
+    /// Then the window is that of a slow start, and says nothing about the path, which may have all
+    /// the data from before the timeout to carry again. So PRR's threshold is at least half of the
+    /// data outstanding (RFC 5681 equation 4). Linux reduces the window of the moment, and is bound
+    /// to a few packets until everything is sent again.
     pub(super) fn enter_recovery(&mut self, now: Instant, recover_fs: u64) -> bool {
+        let linux = self.config.recovery == Recovery::Linux;
         let again = self.state == CaState::Loss && std::mem::take(&mut self.is_again);
         if (self.recovering() && !again) || self.board.lost_count() == 0 {
             return false;
@@ -33,20 +38,32 @@ impl<C: Controller> Sender<C> {
         self.state = CaState::Recovery;
         self.recovery_point = self.board.nxt();
         self.frto.end();
-        if !again {
-            self.undo.begin(self.board.una(), self.board.resent_count());
+        if linux {
+            self.begin_undo_as_linux(false);
+        } else if !again {
+            self.begin_undo();
         }
         self.tlp.reset();
         self.stats.recovery_count += 1;
         let in_flight = Bytes::new(self.board.in_flight());
-        self.tell(|controller| controller.on_recovery_enter(now, in_flight));
+        let prior_cwnd = self.outputs.cwnd.get();
+        let outstanding = Bytes::new(self.board.nxt() - self.board.una());
+        self.tell(|controller| match again && !linux {
+            true => controller.on_recovery_again(now, in_flight, outstanding),
+            false => controller.on_recovery_enter(now, in_flight),
+        });
         self.reduced_at = self.board.next_number();
         self.sack.enter(self.board.first_index());
         self.newreno.enter(self.board.nxt());
         let transports = self.outputs.recovery_window == RecoveryWindow::Prr;
         match Bound::of(self.config.recovery) {
             Some(bound) if transports => {
-                let ssthresh = self.outputs.cwnd.get();
+                let (least, recover_fs) = match (linux, again) {
+                    (true, _) => (0, prior_cwnd),
+                    (false, true) => (outstanding.get() / 2, recover_fs),
+                    (false, false) => (0, recover_fs),
+                };
+                let ssthresh = self.outputs.cwnd.get().max(least);
                 self.prr = Some(Prr::new(bound, ssthresh, recover_fs, self.config.mss));
             }
             Some(_) => {}
@@ -59,8 +76,21 @@ impl<C: Controller> Sender<C> {
         true
     }
 
+    fn begin_undo(&mut self) {
+        let resent = self.board.resent_count();
+        self.undo.begin(self.board.una(), resent, resent > 0);
+    }
+
+    /// `tcp_init_undo`, after `tcp_retrans_stamp_cleanup` unless the time is kept.
+    fn begin_undo_as_linux(&mut self, keeps: bool) {
+        let out = self.board.retransmissions_out();
+        let keeps = keeps || out > 0 || self.board.is_first_retransmitted();
+        self.undo.begin(self.board.una(), out, keeps);
+    }
+
     pub(super) fn leave_recovery(&mut self, now: Instant) {
         self.state = CaState::Open;
+        self.unanswered = false;
         self.prr = None;
         self.frto.end();
         self.newreno.reset();
@@ -76,10 +106,18 @@ impl<C: Controller> Sender<C> {
         self.check_app_limited();
         self.idle = None;
         if self.reorder.is_some_and(|deadline| deadline <= now) {
-            self.detect_by_time(now);
+            let linux = self.config.recovery == Recovery::Linux;
+            // To Linux any loss that this timer finds after a timeout is one too many.
+            self.is_again |= self.detect_by_time(now, true) > 0 && linux;
             let recover_fs =
                 (self.board.nxt() - self.board.una()).saturating_sub(self.board.sacked_bytes());
-            self.enter_recovery(now, recover_fs);
+            if self.enter_recovery(now, recover_fs)
+                && linux
+                && let Some(prr) = &mut self.prr
+            {
+                // `tcp_rack_reo_timeout` counts a packet as delivered.
+                prr.on_ack(u64::from(self.config.mss), self.board.in_flight(), false);
+            }
         }
         if self.tlp.deadline().is_some_and(|deadline| deadline <= now) {
             self.tlp.disarm();
@@ -110,10 +148,22 @@ impl<C: Controller> Sender<C> {
 
         // A timeout in recovery continues the episode, as in Linux's tcp_enter_loss. F-RTO ignores
         // it (RFC 5682 2.1 step 1): the next acknowledgments are for data sent within the episode,
-        // and say nothing about the loss that began it.
-        self.frto.begin(self.config.f_rto && !self.recovering());
-        if !self.recovering() {
-            self.undo.begin(self.board.una(), self.board.resent_count());
+        // and say nothing about the loss that began it. Linux tries it also if nothing was
+        // acknowledged since the last timeout, and begins a new episode if something was.
+        let linux = self.config.recovery == Recovery::Linux;
+        let unanswered = std::mem::replace(&mut self.unanswered, true);
+        let recurs = linux && unanswered;
+        self.frto
+            .begin(self.config.f_rto && (!self.recovering() || recurs));
+        if linux {
+            if !self.recovering() {
+                self.rack.on_timeout_in_disorder(self.board.sacked_count());
+            }
+            if self.state != CaState::Recovery && !recurs {
+                self.begin_undo_as_linux(self.state == CaState::Loss);
+            }
+        } else if !self.recovering() {
+            self.begin_undo();
         }
         self.state = CaState::Loss;
         self.recovery_point = self.board.nxt();

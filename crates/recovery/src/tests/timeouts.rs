@@ -345,3 +345,82 @@ fn a_retransmission_lost_after_a_timeout_reduces_again() {
         );
     }
 }
+
+/// 200 segments in flight are lost. In the slow start after the timeout, in rounds of 1, 2 and 4
+/// retransmissions, the first two of the third round are lost again; the window then is four
+/// segments, and the controller reduces it to three.
+fn a_long_loss_and_two_lost_again(recovery: crate::Recovery) -> Sent {
+    let config = SenderConfig {
+        recovery,
+        f_rto: false,
+        ..F_RTO_ALONE
+    };
+    let mut lost = 0;
+    let data = |_: u64, segment: &Segment| {
+        let blackout = segment.sent >= at(100) && segment.sent < at(200);
+        let third = segment.retransmission && (203_000..205_000).contains(&segment.seq);
+        let again = third && lost < 2;
+        lost += u32::from(again);
+        if blackout || again {
+            vec![]
+        } else {
+            vec![ms(20)]
+        }
+    };
+    let mut controller = Window::new(200);
+    controller.slow_start = true;
+    controller.reduced = 3_000;
+    let mut world = World::with(config, controller, data, direct);
+    world.receiver = Receiver::new(ReceiverConfig {
+        ack_every: 1,
+        ..ReceiverConfig::default()
+    });
+    world.sender.write(at(0), 200_000);
+    world.run(at(90));
+    world.now = at(100);
+    world.sender.write(at(100), 200_000);
+    world.run(at(5_000));
+    let again = world.sent.iter().filter(|segment| segment.retransmission);
+    let first = again.clone().next().map_or(at(0), |segment| segment.sent);
+    Sent {
+        rounds: again
+            .clone()
+            .fold([0; 12], |mut rounds: [u64; 12], segment| {
+                let round = segment.sent.since(first).as_millis() / 40;
+                rounds[(round as usize).min(11)] += 1;
+                rounds
+            }),
+        enters: world
+            .sender
+            .controller()
+            .told
+            .iter()
+            .filter(|told| **told == Told::Enter)
+            .count(),
+    }
+}
+
+struct Sent {
+    /// Retransmissions in each round trip from the timeout on; the last counts all later ones.
+    rounds: [u64; 12],
+    enters: usize,
+}
+
+/// RFC 5681 equation (4): half of the 197 segments outstanding, 98, bound the window, not the three
+/// to which a window of four is reduced. The second loss is found with two of the four segments of the round
+/// delivered; from there the pipe doubles each round, as every acknowledgment is safe.
+#[test]
+fn a_lost_retransmission_does_not_pin_the_window_of_the_rest() {
+    let sent = a_long_loss_and_two_lost_again(crate::Recovery::RackPrr);
+    assert_eq!(sent.enters, 1);
+    assert_eq!(sent.rounds[..4], [1, 2, 4, 2]);
+    println!("{:?}", sent.rounds);
+    // All is sent again within eleven round trips.
+    assert_eq!(sent.rounds[11], 0);
+    assert_eq!(sent.rounds.iter().sum::<u64>(), 202);
+    // Linux reduces the window of the moment: three segments a round trip.
+    let linux = a_long_loss_and_two_lost_again(crate::Recovery::Linux);
+    println!("{:?}", linux.rounds);
+    assert_eq!(linux.rounds[5..11], [3; 6]);
+    assert!(linux.rounds[11] > 150);
+}

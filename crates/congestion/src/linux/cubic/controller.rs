@@ -201,6 +201,15 @@ impl Controller for Cubic {
         self.ca_state = CaState::Recovery;
     }
 
+    /// Not the kernel's: it reduces the window of the moment, as [`Self::on_recovery_enter`] does.
+    fn on_recovery_again(&mut self, now: Instant, in_flight: Bytes, outstanding: Bytes) {
+        let threshold = self.sk.ssthresh;
+        self.on_recovery_enter(now, in_flight);
+        let least = threshold.min(part(outstanding, self.mss) / 2);
+        self.sk.ssthresh = self.sk.ssthresh.max(least);
+        self.sk.cwnd = self.sk.cwnd.max(least);
+    }
+
     fn on_recovery_exit(&mut self, _now: Instant) {
         if self.ca_state == CaState::Recovery && self.undo.is_some() {
             self.sk.cwnd = self.sk.cwnd.min(self.sk.ssthresh);

@@ -1,0 +1,273 @@
+"""The simulator against Linux in virtual time, on paths that change.
+
+    nice python tests/peers/disturbed.py run FOLDER [--seeds 1000-1199] [--starts 10]
+    python tests/peers/disturbed.py show FOLDER
+    nice python tests/peers/disturbed.py parting SEED [--start 1]
+
+`run` draws a scenario from each seed (`drawn.changes`), runs it once on each side and, where the
+two differ, with ten start offsets a side: both sides start their flows up to 10 ms later, by the
+seed of the run. It writes a line of JSON for each run into FOLDER, and continues where it stopped.
+`show` compares: a metric agrees if its values, or the means over the starts, are within the bound,
+or if the 95 % intervals overlap and are no wider than 10 % of the mean. `parting` prints the first
+transmission in which the two sequences part, as packetdrill would, with both senders' states.
+
+The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`) and the recovery of
+the kernel. It needs `paceline vm prepare`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import drawn
+import polars as pl
+
+import paceline
+from paceline.errors import PacelineError
+
+SIDES = ("sim", "vm")
+#: A bound on the difference, as a share, and an absolute one below which it is none: five packets,
+#: or, for times, one round trip.
+BOUNDS: dict[str, tuple[float, float]] = {
+    "goodput_bps": (0.03, 0),
+    "late_bps": (0.03, 0),
+    "rtt_p50_ns": (0.05, 0),
+    "rtt_p95_ns": (0.05, 0),
+    "retransmitted": (0.10, 5),
+    "back_ns": (0.10, math.nan),
+}
+#: Counted and shown, without a bound.
+SHOWN = ("rtos", "tlps", "undos", "recovery_ns")
+#: The end of a run that is late, in seconds.
+LATE = 8
+#: Values of t at 95 %, by degrees of freedom from 1.
+T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+
+
+def text_of(path: drawn.Drawn, side: str, *, packets: bool = False) -> str:
+    """Return the scenario of one side."""
+    text = path.toml()
+    if side == "sim":
+        own = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
+        text = text.replace("tso_defer = true\n", own)
+    return text + ("[run.record]\npackets = true\n" if packets else "")
+
+
+def measures(path: drawn.Drawn, run: paceline.Run) -> dict[str, float | None]:
+    """Return the metrics of a run."""
+    samples = run.samples
+    flows = run.summary["flows"]
+    last = samples.group_by("flow").last()
+    total = samples.group_by("t_ns", maintain_order=True).agg(pl.col("goodput_bytes").sum())
+    times = total["t_ns"].to_list()
+    bytes_ = total["goodput_bytes"].to_list()
+    end = path.duration * 1e9
+    late = [b for t, b in zip(times, bytes_, strict=True) if t >= end - LATE * 1e9]
+    recovery = samples.filter(samples["ca_state"].is_in(["Recovery", "Loss"])).height
+    step = times[1] - times[0]
+    kinds = run.events["kind"].to_list()
+    tlps = run.emulation["tlp_count"] if run.emulation else kinds.count("tlp")
+    return {
+        "goodput_bps": sum(flow["goodput_bps"] for flow in flows),
+        "late_bps": 8 * (late[-1] - late[0]) / LATE,
+        "rtt_p50_ns": _mean(flow["rtt_p50_ns"] for flow in flows),
+        "rtt_p95_ns": _mean(flow["rtt_p95_ns"] for flow in flows),
+        "retransmitted": float(last["retransmitted_packets"].sum()),
+        "back_ns": _back(path, times, bytes_),
+        "rtos": float(sum(flow["rto_count"] for flow in flows)),
+        "tlps": tlps,
+        "undos": float(kinds.count("undo")),
+        "recovery_ns": float(recovery * step),
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _back(path: drawn.Drawn, times: list[int], bytes_: list[int]) -> float:
+    """Return the time to 90 % of the rate, over ten round trips, summed over the disturbances."""
+    step = times[1] - times[0]
+    span = max(1, round(10 * path.rtt * 1e6 / step))
+    total = 0.0
+    for number, (at, rate) in enumerate(path.ends):
+        following = path.ends[number + 1][0] if number + 1 < len(path.ends) else path.duration
+        first = next((i for i, t in enumerate(times) if t >= at * 1e9), len(times))
+        found = following - at
+        for i in range(first, len(times) - span):
+            if times[i] >= following * 1e9:
+                break
+            got = 8 * (bytes_[i + span] - bytes_[i]) / (span * step / 1e9)
+            if got >= 0.9 * rate * 1e6 * 1448 / 1500:
+                found = times[i] / 1e9 - at
+                break
+        total += max(found, 0.0) * 1e9
+    return total
+
+
+class Results:
+    """The runs so far, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = folder / "runs.jsonl"
+        self.found: dict[tuple[int, str, int], dict[str, Any]] = {}
+        if self.file.exists():
+            for line in self.file.read_text().splitlines():
+                row = json.loads(line)
+                self.found[row["seed"], row["side"], row["start"]] = row
+
+    def need(self, path: drawn.Drawn, side: str, start: int) -> None:
+        """Run it unless it was."""
+        key = (path.seed, side, start)
+        if key in self.found:
+            return
+        row: dict[str, Any] = {"seed": path.seed, "side": side, "start": start}
+        try:
+            run = paceline.run(text_of(path, side), seed=start, backend=side)
+            row["measures"] = measures(path, run)
+        except PacelineError as error:
+            row["error"] = str(error)
+        self.found[key] = row
+        with self.file.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def values(self, seed: int, side: str, metric: str) -> list[float]:
+        """Return a metric's values on a side, in the order of the starts."""
+        rows = [row for (s, on, _), row in sorted(self.found.items()) if (s, on) == (seed, side)]
+        values = [row["measures"][metric] for row in rows if "measures" in row]
+        return [value for value in values if value is not None]
+
+    def agrees(self, path: drawn.Drawn, metric: str) -> bool:
+        """Whether the two sides agree in a metric."""
+        sides = [self.values(path.seed, side, metric) for side in SIDES]
+        if not all(sides):
+            return not any(sides)
+        share, least = BOUNDS[metric]
+        least = path.rtt * 1e6 if math.isnan(least) else least
+        means = [statistics.fmean(values) for values in sides]
+        if abs(means[0] - means[1]) <= max(share * means[1], least):
+            return True
+        if min(map(len, sides)) < 5:
+            return False
+        halves = [
+            T95[min(len(values) - 1, 9) - 1] * statistics.stdev(values) / math.sqrt(len(values))
+            for values in sides
+        ]
+        narrow = all(
+            2 * half <= max(0.10 * mean, least) for half, mean in zip(halves, means, strict=True)
+        )
+        return narrow and abs(means[0] - means[1]) <= sum(halves)
+
+    def differs(self, path: drawn.Drawn) -> list[str]:
+        """Return the metrics in which the sides differ."""
+        return [metric for metric in BOUNDS if not self.agrees(path, metric)]
+
+
+def run(folder: Path, seeds: range, starts: int) -> None:
+    """Run what is missing; where a pair differs, with all starts."""
+    results = Results(folder)
+    for seed in seeds:
+        path = drawn.changes(seed)
+        for side in SIDES:
+            results.need(path, side, 1)
+        apart = results.differs(path)
+        if apart and starts > 1:
+            for start in range(2, starts + 1):
+                for side in SIDES:
+                    results.need(path, side, start)
+            apart = results.differs(path)
+        print(seed, "agree" if not apart else "differ: " + ", ".join(apart), flush=True)
+
+
+def show(folder: Path) -> None:
+    """Print how many pairs agree in each metric, and those that do not."""
+    results = Results(folder)
+    seeds = sorted({seed for seed, _, _ in results.found})
+    paths = [drawn.changes(seed) for seed in seeds]
+    broken = [key for key, row in results.found.items() if "error" in row]
+    for metric in BOUNDS:
+        print(f"{metric}: {sum(results.agrees(p, metric) for p in paths)} of {len(paths)} agree")
+    for path in paths:
+        for metric in results.differs(path):
+            means = [_mean(results.values(path.seed, side, metric)) for side in SIDES]
+            count = len(results.values(path.seed, "vm", metric))
+            said = ["none" if mean is None else f"{mean:.4g}" for mean in means]
+            print(f"  {path.seed} {metric}: simulated {said[0]}, Linux {said[1]}, {count} starts")
+    for key in broken:
+        print("  error:", *key, results.found[key]["error"].splitlines()[0])
+
+
+def parting(seed: int, start: int) -> None:
+    """Print the first transmission in which the two sequences part."""
+    path = drawn.changes(seed)
+    sent: list[list[tuple[int, int, int, bool]]] = []
+    runs = []
+    for side in SIDES:
+        run = paceline.run(text_of(path, side, packets=True), seed=start, backend=side)
+        rows = run.packets.filter(run.packets["kind"].is_in(["send", "retransmit"]))
+        columns = (rows[name].to_list() for name in ("t_ns", "seq_bytes", "len_bytes", "kind"))
+        flow = rows["flow"].to_list()
+        sent.append(
+            [
+                (t, seq, seq + length, kind == "retransmit")
+                for t, seq, length, kind, f in zip(*columns, flow, strict=True)
+                if f == 0
+            ]
+        )
+        runs.append(run)
+    at = next(
+        (i for i, (a, b) in enumerate(zip(*sent, strict=False)) if a[1:] != b[1:]),
+        min(map(len, sent)),
+    )
+    for side, transmissions, run in zip(SIDES, sent, runs, strict=True):
+        print(f"{side}, from transmission {at - 3} on:")
+        for i, (t, first, end, again) in enumerate(transmissions[at - 4 : at + 4], at - 4):
+            mark = "*" if i == at else " "
+            note = "  // again" if again else ""
+            print(f" {mark} {t / 1e9:.6f} > . {first}:{end}({end - first}){note}")
+        if at < len(transmissions):
+            print("   state:", _state(run, transmissions[at][0]))
+
+
+def _state(run: paceline.Run, at: int) -> str:
+    rows = run.samples.filter((run.samples["flow"] == 0) & (run.samples["t_ns"] <= at))
+    row = rows.row(rows.height - 1, named=True)
+    names = ("ca_state", "cwnd_bytes", "ssthresh_bytes", "in_flight_bytes", "srtt_ns")
+    return ", ".join(f"{name} {row[name]}" for name in names)
+
+
+def main() -> int:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    one = verbs.add_parser("run")
+    one.add_argument("folder", type=Path)
+    one.add_argument("--seeds", default="1000-1199")
+    one.add_argument("--starts", type=int, default=10)
+    verbs.add_parser("show").add_argument("folder", type=Path)
+    one = verbs.add_parser("parting")
+    one.add_argument("seed", type=int)
+    one.add_argument("--start", type=int, default=1)
+    asked = parser.parse_args()
+    match asked.verb:
+        case "run":
+            first, _, last = asked.seeds.partition("-")
+            run(asked.folder, range(int(first), int(last or first) + 1), asked.starts)
+        case "show":
+            show(asked.folder)
+        case _:
+            parting(asked.seed, asked.start)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
