@@ -190,7 +190,9 @@ impl Journal {
     /// Whether a flow still gets a regular row at this instant: it is the first of that time, by
     /// which metrics tell it from the rows between.
     fn is_regular_due(&self, now: Instant) -> bool {
-        let whole = now.as_nanos() % self.interval.as_nanos().max(1) == 0;
+        let whole = now
+            .as_nanos()
+            .is_multiple_of(self.interval.as_nanos().max(1));
         whole && self.sampled != Some(now)
     }
 

@@ -780,7 +780,7 @@ fn a_change_of_a_link_concerns_the_flows_that_cross_it() {
     assert_eq!(defined(apart, &[]), (false, false));
     assert_eq!(defined(apart, &[1]), (false, false));
     assert_eq!(defined(apart, &[2]), (false, false));
-    assert_eq!(defined(apart, &[2, 0]).0, true);
+    assert!(defined(apart, &[2, 0]).0);
     // A flow of the bottleneck crosses the other link as well.
     let lot: &[(&[u32], u64, u64, u64)] = &[(&[0, 1], 1_000, 0, 90), (&[1], 1_000, 0, 80)];
     assert_eq!(defined(lot, &[1]), (true, true));

@@ -386,7 +386,7 @@ fn a_long_loss_and_two_lost_again(recovery: crate::Recovery) -> Sent {
         rounds: again
             .clone()
             .fold([0; 12], |mut rounds: [u64; 12], segment| {
-                let round = segment.sent.since(first).as_millis() / 40;
+                let round = segment.sent.since(first).as_micros() / 40_000;
                 rounds[(round as usize).min(11)] += 1;
                 rounds
             }),
