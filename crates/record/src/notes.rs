@@ -82,7 +82,7 @@ impl Series<'_> {
                 "{who}Flow {} moves nothing for {} from {} on, {} round trips, although it has data to send and its \
                  links are up",
                 name(most),
-                seconds(most.span.to - most.span.from),
+                seconds(most.span.to.saturating_sub(most.span.from)),
                 seconds(most.span.from),
                 most.rounds,
             ));
@@ -194,7 +194,7 @@ impl Series<'_> {
             match begin.filter(|_| same) {
                 None => begin = Some((*time, *acknowledged, base.max(latest))),
                 Some((from, acked, rtt)) => {
-                    let rounds = (*time - from) / rtt;
+                    let rounds = time.saturating_sub(from) / rtt;
                     let span = Span::new(from, *time);
                     let more = longest.is_none_or(|most| {
                         span.is_some_and(|span| span.length() > most.span.length())
@@ -280,7 +280,7 @@ impl Series<'_> {
 /// A flow whose connection is never open: it has no rows.
 fn unopened(number: usize, flow: &FlowSeries, rtt: i64) -> Option<Stall> {
     let span = flow.active.filter(|_| flow.rows.is_empty())?;
-    let rounds = (span.to - span.from) / rtt;
+    let rounds = span.to.saturating_sub(span.from) / rtt;
     (rounds >= ROUNDS).then_some(Stall {
         flow: number,
         span,
