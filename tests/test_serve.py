@@ -244,6 +244,10 @@ def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.Mon
             "mean": float(n * 3 % 7),
             "low": None,
             "high": None,
+            "count": 1,
+            "runs": 1,
+            "censored": 0,
+            "coverage_ratio": None,
         }
         for n in range(1, 7)
     ]

@@ -365,10 +365,11 @@ impl<'a> Series<'a> {
             }
         }
         let mut seen = BTreeSet::new();
-        let entered = match rows
-            .keys()
-            .all(|flows| flows.iter().all(|k| seen.insert(k)))
-        {
+        let mut apart = true;
+        for flow in rows.keys().copied().flatten() {
+            apart &= seen.insert(flow);
+        }
+        let entered = match apart {
             true => rows
                 .values()
                 .fold(0, |sum: u64, most| sum.saturating_add(*most)),

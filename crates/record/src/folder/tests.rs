@@ -567,7 +567,9 @@ fn the_summary_is_as_documented() {
     let keys: Vec<&String> = summary.as_object().unwrap().keys().collect();
     assert_eq!(
         keys,
-        ["schema", "scenario", "seed", "backend", "metrics", "flows"]
+        [
+            "schema", "scenario", "seed", "backend", "metrics", "flows", "censored"
+        ]
     );
     assert_eq!(summary["seed"], u64::MAX);
     assert_eq!(summary["metrics"]["rtt_p50_ns"].to_string(), "90000000");

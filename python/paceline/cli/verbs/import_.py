@@ -12,7 +12,7 @@ from paceline.cli import console, files
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import record_answer, show_record
-from paceline.errors import CaptureError
+from paceline.errors import CaptureError, FileError
 from paceline.exchange import IMPORTS, RECORDS
 from paceline.exchange.declared import Asked, ImportFailedError
 from paceline.runs import Run
@@ -143,14 +143,14 @@ def _text(file: str) -> str:
     """Return the text of an experiment; say what is read if it is none."""
     try:
         return files.read_scenario(file)
-    except Failure as failure:
-        if failure.kind == "not-text":
-            failure.message = f"{file} has no known format"
-            failure.hint = (
-                f"formats: {', '.join(_FORMATS)}; `editcap -F pcap {file} OUT.pcap` converts other "
-                "captures (snoop, ERF, Network Monitor)"
-            )
-        raise
+    except FileError as error:
+        if error.kind != "not-text":
+            raise
+        hint = (
+            f"formats: {', '.join(_FORMATS)}; `editcap -F pcap {file} OUT.pcap` converts other "
+            "captures (snoop, ERF, Network Monitor)"
+        )
+        raise FileError("not-text", f"{file} has no known format", hint=hint, file=file) from None
 
 
 def _place(out: Path | None, name: str) -> Path:
