@@ -247,7 +247,7 @@ def test_a_sender_that_does_otherwise_is_shown(cli: Command, tmp_path: Path) -> 
     assert result.returncode == 3
     assert "transmission 11: Linux sends 90.0 ms 12#1, we 100.0 ms 11#1" in result.stdout
     # A reason makes it expected, and has to be needed.
-    scripts_of(tmp_path, f'{SCRIPT}differs = "a test"\n')
+    scripts_of(tmp_path, f'{SCRIPT}differs = "a test"\nlinux_differs = "a test"\n')
     result = cli("conformance", "--recovery", tmp_path, "--json")
     [case] = json.loads(result.stdout)["cases"]
     assert (result.returncode, case["verdict"]) == (0, "expected fail")

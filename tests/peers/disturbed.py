@@ -24,7 +24,7 @@ import statistics
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import drawn
 import polars as pl
@@ -32,7 +32,8 @@ import polars as pl
 import paceline
 from paceline.errors import PacelineError
 
-SIDES = ("sim", "vm")
+Side = Literal["sim", "vm"]
+SIDES: tuple[Side, ...] = ("sim", "vm")
 #: A bound on the difference, as a share, and an absolute one below which it is none: five packets,
 #: or, for times, one round trip.
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -125,7 +126,7 @@ class Results:
                 row = json.loads(line)
                 self.found[row["seed"], row["side"], row["start"]] = row
 
-    def need(self, path: drawn.Drawn, side: str, start: int) -> None:
+    def need(self, path: drawn.Drawn, side: Side, start: int) -> None:
         """Run it unless it was."""
         key = (path.seed, side, start)
         if key in self.found:
