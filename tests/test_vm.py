@@ -190,7 +190,7 @@ def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
         ('name = "bbr3-linux", prr_bound = true', "BBRv3 in the kernel has no such option"),
         ('name = "bbr3-linux", startup_pacing_gain = 9', "takes a number from 1 to 3.996"),
         ('name = "bbr1", high_gain = 2.77', "a kernel's controller takes no options"),
-        ('name = "bbr1", pacing = true', "a kernel's controller takes no options"),
+        ('name = "bbr1", pacing_margin_percent = 2', "a kernel's controller takes no options"),
         ('name = "cubic", pacing = 3', "takes true or false"),
     ],
 )
