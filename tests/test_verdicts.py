@@ -162,7 +162,8 @@ vary = { "path.queue.size" = ["4 bdp", "0.5 bdp", "0.5 bdp"] }
     (one,) = said(20_000, more, "--mutants", "--quick", stat="mean")[0]["mutants"]
     assert (one["outcome"], one["draws"], one["of"]) == ("fails", 0, 0)
     more = more.replace("swap", 'long = "two seeds are too few", swap', 1)
-    assert said(20_000, more, "--mutants", "--quick", stat="mean")[0]["mutants"] == []
+    value, code = said(20_000, more, "--mutants", "--quick", stat="mean")
+    assert (value["error"]["kind"], code) == ("no-mutants", 2)
 
 
 @pytest.mark.parametrize(
