@@ -286,6 +286,7 @@ impl Window {
     }
 
     /// The window that the sender may use.
+    #[inline]
     pub(crate) fn allowed(&self) -> Bytes {
         self.limit().map_or(self.cwnd, |limit| self.cwnd.min(limit))
     }
@@ -481,6 +482,7 @@ impl Window {
 
     /// Reno's growth (RFC 3465 section 2.1): one segment for each window acknowledged. `credit` is
     /// the data acknowledged towards the next one.
+    #[inline]
     pub(crate) fn avoid_congestion(&mut self, credit: &mut Bytes, acked: Bytes) {
         *credit = (*credit + acked).min(self.cwnd * 2);
         if *credit >= self.cwnd {
@@ -495,6 +497,7 @@ impl Window {
     }
 
     /// The pacing rate, with Linux's ratios (`tcp_update_pacing_rate`); called last on every ACK.
+    #[inline]
     pub(crate) fn end_ack(&mut self, ack: &Ack) {
         if ack.srtt > Duration::ZERO {
             self.srtt = ack.srtt;
