@@ -44,11 +44,11 @@ impl Kind {
 }
 
 impl Kind {
-    /// Whether columns may have a given type.
+    /// The kind of columns of a type, if they may have it.
     #[cfg(feature = "folder")]
-    pub(crate) fn is_one(of: &DataType) -> bool {
-        let all = [Self::Id, Self::Int, Self::Real, Self::Flag, Self::Text];
-        all.iter().any(|kind| kind.data_type() == *of)
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        let mut all = [Self::Id, Self::Int, Self::Real, Self::Flag, Self::Text].into_iter();
+        all.find(|kind| kind.data_type() == *data_type)
     }
 
     /// The memory of a cell when its table is read, in bits.

@@ -9,19 +9,14 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::Array;
-use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::compute_leaves;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::errors::ParquetError;
-use parquet::file::properties::{DEFAULT_MAX_ROW_GROUP_ROW_COUNT, WriterProperties};
 use serde_json::{Value, json};
 
 use crate::error::{RecordError, at};
 use crate::regular;
 use crate::run::Run;
-use crate::table::Contents;
 
+mod arrow;
+mod columns;
 mod files;
 mod pages;
 mod place;
@@ -103,7 +98,8 @@ impl Run {
             go_on()?;
             let path = table_path(dir, name);
             let file = File::create(&path).map_err(at(&path))?;
-            write_table(file, contents).map_err(|source| RecordError::Parquet { path, source })?;
+            columns::write(file, contents)
+                .map_err(|source| RecordError::Parquet { path, source })?;
         }
         for (flow, qlog) in self.qlogs() {
             go_on()?;
@@ -182,34 +178,6 @@ fn sync(path: &Path) -> Result<(), RecordError> {
 /// Only Unix opens folders, and syncs files that are open for reading.
 #[cfg(not(unix))]
 fn sync(_: &Path) -> Result<(), RecordError> {
-    Ok(())
-}
-
-/// Writes a table column by column: at most one of them is in memory in its readable form.
-fn write_table(file: File, table: &Contents) -> Result<(), ParquetError> {
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_created_by("paceline".to_owned())
-        .build();
-    let writer = ArrowWriter::try_new(file, table.schema().clone(), Some(properties))?;
-    let (mut writer, columns) = writer.into_serialized_writer()?;
-    let rows = table.rows();
-    for (number, from) in (0..rows)
-        .step_by(DEFAULT_MAX_ROW_GROUP_ROW_COUNT)
-        .enumerate()
-    {
-        let mut group = writer.next_row_group()?;
-        let columns = columns.create_column_writers(number)?;
-        for ((field, array), mut column) in table.arrays().zip(columns) {
-            let part = array.slice(from, DEFAULT_MAX_ROW_GROUP_ROW_COUNT.min(rows - from));
-            for leaf in compute_leaves(field, &part)? {
-                column.write(&leaf)?;
-            }
-            column.close()?.append_to_row_group(&mut group)?;
-        }
-        group.close()?;
-    }
-    writer.close()?;
     Ok(())
 }
 

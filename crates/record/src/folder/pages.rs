@@ -9,6 +9,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
+use crate::folder::columns::damaged;
+
 /// Strings that share beginnings: a page of them does not state their decoded size.
 const DELTA_BYTE_ARRAY: i64 = 7;
 
@@ -58,10 +60,6 @@ pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<(), ParquetError
     }
     reader.rewind()?;
     Ok(())
-}
-
-fn damaged(what: &str) -> ParquetError {
-    ParquetError::General(what.to_owned())
 }
 
 /// Where a column's pages begin and end.
@@ -213,11 +211,13 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, RecordBatch, StringArray};
-    use parquet::arrow::ArrowWriter;
-    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use parquet::basic::Encoding;
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::metadata::KeyValue;
     use parquet::file::properties::WriterProperties;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
 
     use super::*;
     use crate::run::Run;
@@ -225,7 +225,7 @@ mod tests {
 
     /// Where the pages of a file's first column begin.
     fn first_page(path: &Path) -> usize {
-        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+        let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         let (at, _) = place(reader.metadata().row_group(0).column(0)).unwrap();
         usize::try_from(at).unwrap()
     }
@@ -273,35 +273,42 @@ mod tests {
     /// A thousand strings that share their beginning, or are one: 64 MB from a file of some kilobytes.
     #[test]
     fn what_is_small_in_the_file_alone_is_refused() {
-        let long = "x".repeat(1 << 16);
-        let texts: ArrayRef = Arc::new(StringArray::from(vec![long.as_str(); 1000]));
-        let batch = RecordBatch::try_from_iter([("t_ns", texts)]).unwrap();
-        let written = |properties: WriterProperties, path: &Path| {
-            let schema = Arc::new(
-                batch
-                    .schema()
-                    .as_ref()
-                    .clone()
-                    .with_metadata([("paceline.schema".to_owned(), "1".to_owned())]),
-            );
+        let long = ByteArray::from("x".repeat(1 << 16).as_str());
+        let written = |properties: WriterProperties, of: &str, path: &Path| {
+            let schema = parse_message_type(&format!("message all {{ {of} }}")).unwrap();
             let file = File::create(path).unwrap();
-            let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).unwrap();
-            writer
-                .write(&batch.clone().with_schema(schema).unwrap())
-                .unwrap();
+            let mut writer =
+                SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).unwrap();
+            let version = KeyValue::new("paceline.schema".to_owned(), "1".to_owned());
+            writer.append_key_value_metadata(version);
+            let mut group = writer.next_row_group().unwrap();
+            let mut column = group.next_column().unwrap().unwrap();
+            let texts = vec![long.clone(); 1000];
+            let typed = column.typed::<ByteArrayType>();
+            typed.write_batch(&texts, None, None).unwrap();
+            column.close().unwrap();
+            group.close().unwrap();
             writer.close().unwrap();
         };
+        let text = "required binary t_ns (string);";
         let delta = WriterProperties::builder()
             .set_dictionary_enabled(false)
             .set_encoding(Encoding::DELTA_BYTE_ARRAY);
-        let error = read(|path| written(delta.clone().build(), path));
+        let error = read(|path| written(delta.clone().build(), text, path));
         assert!(
             error.contains("column `t_ns` has an encoding that is not read"),
             "{error}"
         );
-        let error = read(|path| written(WriterProperties::default(), path));
+        let octets = "required binary t_ns;";
+        let error = read(|path| written(WriterProperties::default(), octets, path));
         assert!(
-            error.contains("column `t_ns` is of the type Utf8, which no record has"),
+            error.contains("column `t_ns` is of the type BYTE_ARRAY, which no record has"),
+            "{error}"
+        );
+        // One name, of which every row has the number.
+        let error = read(|path| written(WriterProperties::default(), text, path));
+        assert!(
+            error.contains("table `samples` has no proper column `t_ns`"),
             "{error}"
         );
     }

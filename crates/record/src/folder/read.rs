@@ -8,18 +8,21 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::Field;
 use paceline_units::{Bytes, Duration, Instant, Rate};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Type;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::column::Kind;
+use crate::column::{Kind, field};
 use crate::error::{RecordError, at};
 use crate::folder::files::{RUN, SCENARIO, table_path};
-use crate::folder::{pages, upgrade};
+use crate::folder::{arrow, columns, pages, upgrade};
 use crate::info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};
 use crate::regular;
 use crate::rows::TABLES;
@@ -208,44 +211,17 @@ fn read_table(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(at(&path))?,
     };
-    let parquet = |source| RecordError::Parquet {
+    let opened = Opened::new(file, &path, limit)?;
+    let version = version(&path, opened.version().as_deref())?;
+    let batch = opened.read();
+    let mut batch = batch.map_err(|source| RecordError::Parquet {
         path: path.clone(),
         source,
-    };
-    let (reader, size) = open_table(file, &path, limit)?;
-    let found = reader.schema().clone();
-    let version = version(&path, found.metadata().get(SCHEMA_KEY).map(String::as_str))?;
-    if let Some(field) = found
-        .fields()
-        .iter()
-        .find(|field| !Kind::is_one(field.data_type()))
-    {
-        let name = field.name();
-        let told = format!(
-            "column `{name}` is of the type {}, which no record has",
-            field.data_type()
-        );
-        return Err(parquet(ParquetError::General(told)));
-    }
-    let reader = reader.with_batch_size(1 << 16).build().map_err(parquet)?;
-    let (mut batches, mut rows, mut bytes) = (Vec::new(), 0, 0);
-    for batch in reader {
-        let batch = batch.map_err(|error| parquet(error.into()))?;
-        // The file's own metadata may be wrong.
-        rows += batch.num_rows() as u64;
-        bytes += batch.get_array_memory_size() as u64;
-        if rows > size.rows || bytes > limit {
-            return Err(too_large(&path, rows, bytes, limit));
-        }
-        batches.push(batch);
-    }
-    let batch = arrow_select::concat::concat_batches(&found, &batches);
-    let mut batch = batch.map_err(|error| parquet(error.into()))?;
-    drop(batches);
+    })?;
     if version < SCHEMA {
         batch = upgrade::table(table, version, &batch)?;
     }
-    Ok(Some((conform(table, &batch)?, size.bytes)))
+    Ok(Some((conform(table, &batch)?, opened.bytes)))
 }
 
 /// The number of rows of a Parquet file, and the memory needed to read them, in bytes, according to
@@ -255,8 +231,8 @@ fn read_table(
 /// [`RecordError::Io`] and [`RecordError::Parquet`].
 pub fn table_size(path: &Path) -> Result<(u64, u64), RecordError> {
     let file = regular::open(path).map_err(at(path))?;
-    let (_, size) = open_table(file, path, u64::MAX)?;
-    Ok((size.rows, size.bytes))
+    let opened = Opened::new(file, path, u64::MAX)?;
+    Ok((opened.rows, opened.bytes))
 }
 
 /// The same for a file below a folder, at the given path; no link below that folder is followed.
@@ -266,8 +242,8 @@ pub fn table_size(path: &Path) -> Result<(u64, u64), RecordError> {
 #[cfg(unix)]
 pub fn table_size_beneath(root: &Path, path: &Path) -> Result<(u64, u64), RecordError> {
     let file = regular::open_beneath(root, path).map_err(at(path))?;
-    let (_, size) = open_table(file, path, u64::MAX)?;
-    Ok((size.rows, size.bytes))
+    let opened = Opened::new(file, path, u64::MAX)?;
+    Ok((opened.rows, opened.bytes))
 }
 
 pub(super) fn too_large(path: &Path, rows: u64, bytes: u64, limit: u64) -> RecordError {
@@ -279,57 +255,110 @@ pub(super) fn too_large(path: &Path, rows: u64, bytes: u64, limit: u64) -> Recor
     }
 }
 
-/// The metadata of a table.
-struct Size {
+/// A table in its file.
+struct Opened {
+    reader: SerializedFileReader<File>,
     rows: u64,
     /// The memory needed to read it.
     bytes: u64,
 }
 
-/// Opens a table that takes at most `limit` bytes of memory.
-///
-/// Identical rows take almost nothing in the file, however many they are.
-fn open_table(
-    file: File,
-    path: &Path,
-    limit: u64,
-) -> Result<(ParquetRecordBatchReaderBuilder<File>, Size), RecordError> {
+impl Opened {
+    /// Opens a table that takes at most `limit` bytes of memory.
+    ///
+    /// Identical rows take almost nothing in the file, however many they are.
+    fn new(file: File, path: &Path, limit: u64) -> Result<Self, RecordError> {
+        let described = description(&file).map_err(at(path))?;
+        if described > regular::TEXT.min(limit) {
+            return Err(too_large(path, 0, described, regular::TEXT.min(limit)));
+        }
+        let parquet = |source| RecordError::Parquet {
+            path: path.into(),
+            source,
+        };
+        let beside = file.try_clone().map_err(at(path))?;
+        let reader = SerializedFileReader::new(file).map_err(parquet)?;
+        let metadata = reader.metadata();
+        let (rows, bytes) = size(metadata).map_err(parquet)?;
+        if bytes > limit {
+            return Err(too_large(path, rows, bytes, limit));
+        }
+        pages::check(&beside, metadata).map_err(parquet)?;
+        Ok(Self {
+            reader,
+            rows,
+            bytes,
+        })
+    }
+
+    /// The version of the schema in which it was written.
+    fn version(&self) -> Option<String> {
+        let pairs = self
+            .reader
+            .metadata()
+            .file_metadata()
+            .key_value_metadata()?;
+        let value = |key| {
+            let mut pairs = pairs.iter();
+            pairs.find(|pair| pair.key == key)?.value.as_deref()
+        };
+        let told = value(SCHEMA_KEY).map(str::to_owned);
+        told.or_else(|| arrow::metadata(value(arrow::KEY)?, SCHEMA_KEY))
+    }
+
+    fn read(&self) -> Result<RecordBatch, ParquetError> {
+        let columns = self
+            .reader
+            .metadata()
+            .file_metadata()
+            .schema_descr()
+            .columns();
+        let kinds = columns.iter().map(|column| columns::kind_of(column));
+        let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
+        let all = columns.iter().zip(&kinds);
+        let fields =
+            all.map(|(column, kind)| field(column.name(), *kind, column.max_def_level() > 0));
+        let arrays = kinds.iter().enumerate();
+        let arrays = arrays.map(|(number, kind)| columns::read(&self.reader, number, *kind));
+        let arrays = arrays.collect::<Result<_, _>>()?;
+        let schema = Arc::new(schema(fields.collect()));
+        let rows = RecordBatchOptions::new().with_row_count(usize::try_from(self.rows).ok());
+        // Each array has the type of its field and the rows of the table.
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &rows).expect("columns of one table"))
+    }
+}
+
+/// The number of rows of a table, and the memory needed to read it, in bytes, as its file describes it.
+fn size(metadata: &ParquetMetaData) -> Result<(u64, u64), ParquetError> {
     /// The position of the row in its flow or link, and its share of the sorted data.
     const METRICS: u64 = 36;
-    let described = description(&file).map_err(at(path))?;
-    if described > regular::TEXT.min(limit) {
-        return Err(too_large(path, 0, described, regular::TEXT.min(limit)));
-    }
-    let damaged = |source| RecordError::Parquet {
-        path: path.into(),
-        source,
+    /// A name takes up to four times as much as in the file: where it ends, and its place among the others.
+    const NAMES: u64 = 4;
+    let number = |number: i64| {
+        u64::try_from(number).map_err(|_| columns::damaged("a size is less than nothing"))
     };
-    let beside = file.try_clone().map_err(at(path))?;
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
-    let metadata = reader.metadata();
-    let number = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
-    let rows = number(metadata.file_metadata().num_rows());
-    let columns = metadata
-        .row_groups()
-        .iter()
-        .flat_map(|group| group.columns());
-    let encoded = columns.map(|column| number(column.uncompressed_size()));
-    let encoded = encoded.fold(0, u64::saturating_add);
-    let width: u64 = reader
-        .schema()
-        .fields()
-        .iter()
-        .map(|f| width(f.data_type()))
-        .sum();
-    // Twice: as they are read, and as one.
-    let bytes = rows
-        .saturating_mul(2 * width + METRICS)
-        .saturating_add(encoded);
-    if bytes > limit {
-        return Err(too_large(path, rows, bytes, limit));
+    let rows = number(metadata.file_metadata().num_rows())?;
+    let (mut of_groups, mut encoded) = (0_u64, 0_u64);
+    for group in metadata.row_groups() {
+        of_groups = of_groups.saturating_add(number(group.num_rows())?);
+        for column in group.columns() {
+            let times = match column.column_type() {
+                Type::BYTE_ARRAY => NAMES,
+                _ => 1,
+            };
+            let size = number(column.uncompressed_size())?;
+            encoded = encoded.saturating_add(size.saturating_mul(times));
+        }
     }
-    pages::check(&beside, metadata).map_err(damaged)?;
-    Ok((reader, Size { rows, bytes }))
+    if of_groups != rows {
+        let what = format!("its parts have {of_groups} rows, and it says {rows}");
+        return Err(columns::damaged(&what));
+    }
+    let columns = metadata.file_metadata().schema_descr().columns().iter();
+    let width: u64 = columns.map(|column| width(column)).sum();
+    // Twice: as they are read, and as one. Python's libraries, which read tables by this figure, do so.
+    let bytes = rows.saturating_mul(2 * width + METRICS);
+    Ok((rows, bytes.saturating_add(encoded)))
 }
 
 /// The length of a Parquet file's metadata, which is stored before its last four bytes; at most the
@@ -347,15 +376,14 @@ fn description(mut file: &File) -> io::Result<u64> {
 }
 
 /// Bytes of a cell.
-fn width(of: &DataType) -> u64 {
-    let whole = of.primitive_width().unwrap_or(match of {
-        DataType::Boolean => 1,
-        DataType::Dictionary(..) => 4,
-        // An offset; the text is counted as it is encoded.
-        DataType::Utf8 | DataType::Binary => 4,
-        _ => 64,
-    });
-    whole as u64
+fn width(column: &ColumnDescriptor) -> u64 {
+    match column.physical_type() {
+        _ if column.max_rep_level() > 0 => 64,
+        Type::BOOLEAN => 1,
+        // Of a text an offset; itself is counted as it is encoded.
+        Type::INT32 | Type::FLOAT | Type::BYTE_ARRAY => 4,
+        _ => 8,
+    }
 }
 
 /// A table with its columns as declared, followed by further ones.
