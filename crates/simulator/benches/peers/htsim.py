@@ -29,7 +29,8 @@ WORK = [
 def bench() -> str:
     """Build the benchmark, and return its path."""
     # The package of the Python module gives shared crates the features they have in the wheel.
-    command = "cargo bench --quiet -p paceline-simulator -p paceline-python --bench engine --no-run"
+    command = "cargo bench --quiet --profile dist --bench engine --no-run"
+    command += " -p paceline-simulator -p paceline-python"
     said = subprocess.run(
         [*command.split(), "--message-format=json"],
         cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
