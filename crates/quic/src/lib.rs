@@ -10,6 +10,7 @@
 //! allows. The stack's own pacer paces the stack's own controllers.
 
 mod assembly;
+mod certificate;
 mod config;
 mod handshake;
 pub mod noq;

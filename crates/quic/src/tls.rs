@@ -5,12 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rcgen::{CertificateParams, KeyPair};
+use ring::signature::Ed25519KeyPair;
 use ring::{digest, rand};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+
+use crate::certificate;
 
 /// The name in each certificate. It is never checked: only the fingerprint counts.
 pub const NAME: &str = "paceline";
@@ -45,11 +47,10 @@ impl Identity {
     /// # Errors
     /// The key cannot be used.
     pub fn of(key: [u8; 32]) -> Result<Self, Error> {
-        let general = |error: rcgen::Error| Error::General(error.to_string());
+        let pair = Ed25519KeyPair::from_seed_unchecked(&key)
+            .map_err(|error| Error::General(error.to_string()))?;
+        let certificate = certificate::self_signed(&pair, NAME);
         let key = PrivatePkcs8KeyDer::from([&PKCS8[..], &key[..]].concat());
-        let pair = KeyPair::try_from(&key).map_err(general)?;
-        let parameters = CertificateParams::new([NAME.to_owned()]).map_err(general)?;
-        let certificate = parameters.self_signed(&pair).map_err(general)?;
         Ok(Self {
             certificate: certificate.into(),
             key,
