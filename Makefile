@@ -42,7 +42,7 @@ $(BIN)/python: | tools
 $(VENV)/.installed: $(BIN)/python $(RUST) $(PACKAGE) pyproject.toml | tools
 	@rm -rf $(VENV)/wheels
 	$(PIP) 'maturin>=1.9,<2'
-	@.ci/progress paceline-python $(BIN)/maturin build --interpreter $(BIN)/python --out $(VENV)/wheels
+	@.ci/progress paceline-python $(BIN)/maturin build --locked --interpreter $(BIN)/python --out $(VENV)/wheels
 	@echo "installing the package and what it needs" >&2
 	$(PIP) $(VENV)/wheels/*.whl
 	$(PIP) --no-deps --force-reinstall $(VENV)/wheels/*.whl

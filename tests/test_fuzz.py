@@ -30,7 +30,7 @@ from paceline.study.claims import ClaimError, reader
 from paceline.study.conformance import case
 
 ROOT = Path(__file__).parent.parent
-#: Inputs for each reader, where `make soak` asks for more than what a reader takes in ten seconds.
+#: Inputs for each reader, where `make soak` asks for more than a reader takes in a second or two.
 COUNT = int(os.environ.get("PACELINE_FUZZ", "0"))
 #: Where the inputs start.
 SEED = int(os.environ.get("PACELINE_SEED", "1"))
@@ -136,16 +136,16 @@ WHOLE: list[Path] = []
 #: A server of the folder that it is in.
 SERVER: list[Server] = []
 
-#: The readers, each with the inputs that it takes in about ten seconds.
+#: The readers, each with the inputs that it takes in a second or two.
 READERS: dict[str, tuple[Callable[[bytes, Path], None], int]] = {
-    "transperf": (read_transperf, 80_000),
-    "mahimahi": (read_mahimahi, 250_000),
-    "claim": (read_claim, 1_000),
-    "case": (read_case, 3_000),
-    "ledger": (read_ledger, 20_000),
-    "manifest": (read_manifest, 20_000),
-    "run": (read_run, 1_500),
-    "http": (read_http, 8_000),
+    "transperf": (read_transperf, 10_000),
+    "mahimahi": (read_mahimahi, 30_000),
+    "claim": (read_claim, 150),
+    "case": (read_case, 400),
+    "ledger": (read_ledger, 2_000),
+    "manifest": (read_manifest, 2_000),
+    "run": (read_run, 300),
+    "http": (read_http, 1_500),
 }
 
 

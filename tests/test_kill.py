@@ -28,7 +28,7 @@ from paceline.cli.verbs import VERBS
 from verbs import READERS, WRITERS, Processes, begin, prepare, small_disk, tree
 
 #: Rounds for each verb; `make soak` asks for more.
-KILLS = int(os.environ.get("PACELINE_KILLS", "5"))
+KILLS = int(os.environ.get("PACELINE_KILLS", "2"))
 #: Where the moments start; printed by a test that fails.
 SEED = int(os.environ.get("PACELINE_SEED", "1"))
 

@@ -95,16 +95,15 @@ def carry_out(recipe: dict[str, Any], tree: Path) -> int:
 
 
 def build(tree: Path) -> None:
-    """Build the extension, quickly rather than fast, and apart from what the checkout has built."""
-    target = ROOT / "target" / "recipes-built"
+    """Build the extension, quickly rather than fast, with the tests' crates of others."""
     command = ["cargo", "build", "--quiet", "--package", "paceline-python"]
     environment = os.environ | {
-        "CARGO_TARGET_DIR": str(target),
+        "CARGO_TARGET_DIR": str(ROOT / "target"),
         "CARGO_PROFILE_DEV_OPT_LEVEL": "0",
         "CARGO_PROFILE_DEV_DEBUG": "0",
     }
     subprocess.run(command, cwd=tree, env=environment, check=True)
-    library = target / "debug" / "lib_paceline.so"
+    library = ROOT / "target" / "debug" / "lib_paceline.so"
     shutil.copyfile(library, tree / "python" / "paceline" / "_paceline.abi3.so")
 
 

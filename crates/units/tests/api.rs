@@ -15,9 +15,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Lets rustdoc describe the crates, each with all its features. Returns the output folder.
+/// Lets rustdoc describe the crates, each with all its features, from what is checked already. Returns the output folder.
 fn describe() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let packages = PUBLIC.map(|name| format!("--package=paceline-{name}"));
     let output = Command::new(env!("CARGO"))
         .current_dir(root())
