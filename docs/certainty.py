@@ -9,7 +9,9 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from paceline.statistics import aggregate
 from paceline.study.compare import Subject, compare
@@ -121,53 +123,75 @@ def _table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
     return _row(head) + _row(["---"] * len(head)) + "".join(map(_row, rows)) + "\n"
 
 
-def _share(value: float) -> str:
-    return f"{100 * value:.1f} %"
-
-
 #: Runs per side, and points of a sweep.
 SIZES = [(points, count) for points in (1, 10) for count in (2, 3, 5, 10, 30)]
 
 
+#: What a cell of a table is, by its arguments.
+CELLS: dict[str, Callable[..., float]] = {
+    "mean": lambda name, count, samples: coverage(*MEANS[name], count, samples),
+    "median": lambda name, at, count, samples: coverage(
+        MEANS[name][0], at, count, samples, "median_"
+    ),
+    "null": lambda name, same, size, samples: alarms(
+        NULLS[name], size[1], size[0], same=same, samples=samples
+    ),
+    "power": lambda shift, same, count, samples: power(shift, count, same=same, samples=samples),
+}
+
+
+def _cell(task: tuple[Any, ...]) -> str:
+    """Return a cell as the table has it; called in a process of its own."""
+    kind, *arguments = task
+    return f"{100 * CELLS[kind](*arguments):.1f} %"
+
+
 def tables(samples: int) -> dict[str, str]:
     """Return the tables of the page; comparisons take longer, so they are fewer."""
-    few = samples // 50
-    means = [
-        [name, *(_share(coverage(draw, mean, n, samples)) for n in COUNTS)]
-        for name, (draw, mean) in MEANS.items()
-    ]
+    few, both = samples // 20, (True, False)
+    seeds = {True: "same seeds", False: "other seeds"}
     middles = {"normal": 10.0, "lognormal, sigma 1": 1.0}
-    medians = [
-        [name, *(_share(coverage(MEANS[name][0], at, n, samples, "median_")) for n in COUNTS)]
-        for name, at in middles.items()
-    ]
-    nulls = [
-        [
-            f"{name}, {'same' if same else 'other'} seeds",
-            *(
-                _share(alarms(draw, n, points, same=same, samples=few // (1 + points // 5)))
-                for points, n in SIZES
-            ),
-        ]
-        for name, draw in NULLS.items()
-        for same in (True, False)
-    ]
-    found = [
-        [
-            f"{shift:g}, {'same' if same else 'other'} seeds",
-            *(_share(power(shift, n, same=same, samples=few)) for n in COUNTS),
-        ]
-        for shift in (1.0, 1.5, 2.0)
-        for same in (True, False)
-    ]
-    values = [f"{n} values" for n in COUNTS]
-    heads = [f"{n} runs" if points == 1 else f"{points} points, {n}" for points, n in SIZES]
-    return {
-        "coverage of the mean": _table(["values", *values], means),
-        "coverage of the median": _table(["values", *values], medians),
-        "false alarms": _table(["metric", *heads], nulls),
-        "power": _table(["standard deviations", *(f"{n} runs" for n in COUNTS)], found),
+    values = ["values", *(f"{n} values" for n in COUNTS)]
+    points = [f"{n} runs" if points == 1 else f"{points} points, {n}" for points, n in SIZES]
+    plans: dict[str, tuple[list[str], list[list[Any]]]] = {
+        "coverage of the mean": (
+            values,
+            [[name, *(("mean", name, n, samples) for n in COUNTS)] for name in MEANS],
+        ),
+        "coverage of the median": (
+            values,
+            [
+                [name, *(("median", name, at, n, samples) for n in COUNTS)]
+                for name, at in middles.items()
+            ],
+        ),
+        "false alarms": (
+            ["metric", *points],
+            [
+                [
+                    f"{name}, {seeds[same]}",
+                    *(("null", name, same, size, few // (1 + size[0] // 5)) for size in SIZES),
+                ]
+                for name in NULLS
+                for same in both
+            ],
+        ),
+        "power": (
+            ["standard deviations", *(f"{n} runs" for n in COUNTS)],
+            [
+                [f"{shift:g}, {seeds[same]}", *(("power", shift, same, n, few) for n in COUNTS)]
+                for shift in (1.0, 1.5, 2.0)
+                for same in both
+            ],
+        ),
     }
+    tasks = [task for _, rows in plans.values() for row in rows for task in row[1:]]
+    with ProcessPoolExecutor() as pool:
+        cells = pool.map(_cell, tasks)
+        return {
+            name: _table(head, [[row[0], *(next(cells) for _ in row[1:])] for row in rows])
+            for name, (head, rows) in plans.items()
+        }
 
 
 def written(page: str, found: dict[str, str]) -> str:
