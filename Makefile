@@ -6,6 +6,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# What a later build could reuse costs the first one more.
+export CARGO_INCREMENTAL ?= 0
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

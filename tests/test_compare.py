@@ -491,10 +491,12 @@ def test_a_sweep_that_is_none_is_refused(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(f"{text}[sweep.over]\npath.rtt = ['10 ms', '20 ms']\n")
     assert cli("sweep", "s.toml", "--out", "sweep", "--quiet").returncode == 0
     good = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
+    wide = good["axes"][0] | {"points": good["axes"][0]["points"] * 600}
+    other = json.loads(json.dumps(wide).replace("path.rtt", "path.rate"))
     changes: tuple[dict[str, Any], ...] = (
         {"axes": []},
         {"axes": good["axes"] * 2},
-        {"axes": [good["axes"][0] | {"points": good["axes"][0]["points"] * 600_000}]},
+        {"axes": [wide, other]},
         {"seeds": []},
         {"seeds": ["x"]},
         {"metrics": []},
