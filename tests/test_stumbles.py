@@ -10,10 +10,12 @@ import pytest
 
 from conftest import SCENARIO, Command
 from paceline.cli import console
-from paceline.measures import alike
+from paceline.errors import ArgumentError
+from paceline.measures import alike, named
+from paceline.names import meant
 from paceline.runs import Run
 from paceline.study.compare import compare, split
-from paceline.study.sweep import Plan, execute
+from paceline.study.sweep import Plan, Sweep, execute
 
 SWEEP = (
     SCENARIO
@@ -38,7 +40,7 @@ def test_a_metric_of_no_name_is_said_before_anything_runs(
     cli: Command, file: Path, tmp_path: Path
 ) -> None:
     for metric, near in (
-        ("goodput", "goodput_bps"),
+        ("godput_bps", "goodput_bps"),
         ("flows[0].godput_bps", "flows[0].goodput_bps"),
     ):
         result = cli("sweep", file, "--metric", metric)
@@ -49,6 +51,48 @@ def test_a_metric_of_no_name_is_said_before_anything_runs(
     assert result.returncode == 2
     assert "is of flow 2, and a run has flows 0 to 1" in result.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_unit_of_a_name_may_be_left_out(cli: Command, file: Path) -> None:
+    for given, full in (
+        ("jain", "jain_ratio"),
+        ("rtt p50", "rtt_p50_ns"),
+        ("goodput_bps", "goodput_bps"),
+        ("flows[1].goodput", "flows[1].goodput_bps"),
+        ("flows.0.share", "flows.0.share_ratio"),
+    ):
+        assert named(given) == full
+    for wrong in ("goodput_ns", "jain_", "ratio", "flows[0].jain", "flow.goodput", ""):
+        with pytest.raises(ArgumentError, match="no metric is called"):
+            named(wrong)
+    result = cli(
+        "sweep", file, "--out", "s", "--metric", "jain", "--metric", "jain_ratio", "--json"
+    )
+    assert json.loads(result.stdout)["metrics"] == ["jain_ratio"], result
+    assert Sweep.read("s").values("flows[0].goodput") == Sweep.read("s").values(
+        "flows[0].goodput_bps"
+    )
+    compared = ("compare", "s", "s", "--json", "--metric")
+    assert cli(*compared, "flows[1].rtt_p50").stdout == cli(*compared, "flows[1].rtt_p50_ns").stdout
+    assert "Jain's index" in cli("list", "metrics", "jain").stdout
+    text = SCENARIO + '[expect]\ngoodput = ">= 1 Mbit/s"\n'
+    Path("expect.toml").write_text(text)
+    expected = json.loads(cli("run", "expect.toml", "--json").stdout)["expect"]
+    assert [(one["metric"], one["held"]) for one in expected] == [("goodput_bps", True)]
+
+
+def test_a_name_that_may_be_two_is_refused_with_both(cli: Command) -> None:
+    assert meant("backlog", ["backlog_bytes", "backlog_packets", "delay_ns"]) == [
+        "backlog_bytes",
+        "backlog_packets",
+    ]
+    result = cli("list", "columns", "backlog")
+    assert result.returncode == 2
+    assert "'backlog' may be backlog_bytes or backlog_packets" in result.stderr
+    one = json.loads(cli("list", "columns", "delay", "--json").stdout)["columns"]
+    assert [(t["name"], [c["name"] for c in t["columns"]]) for t in one] == [
+        ("queue", ["delay_ns"])
+    ]
 
 
 def test_a_finished_sweep_shows_another_metric_without_running(

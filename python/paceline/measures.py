@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any
 
 from paceline import _paceline
+from paceline.errors import ArgumentError
+from paceline.names import meant, nearest
 
 _OF_FLOW = re.compile(r"flows(?:\[([0-9]{1,9})\]|\.([0-9]{1,9}))\.(\w+)")
 
@@ -21,6 +23,27 @@ def of_flow(name: str) -> tuple[int, str] | None:
     """Return the flow and its metric, if a name has that form."""
     found = _OF_FLOW.fullmatch(name)
     return (int(found[1] or found[2]), found[3]) if found else None
+
+
+def named(name: str) -> str:
+    """Return a metric's name in full: its unit may be left out (`jain`, `flows[0].goodput`).
+
+    Raises `ArgumentError` with the names that come nearest, if there is no such metric.
+    """
+    word = "_".join(name.split())
+    head, _, metric = word.rpartition(".")
+    known = [known for scope, known in _better() if scope == ("flow" if head else "run")]
+    found = meant(metric, known) if not head or of_flow(word) else []
+    of = f"{head}." if head else ""
+    if len(found) == 1:
+        return of + found[0]
+    if found:
+        message = f"{name!r} may be {' or '.join(of + one for one in found)}"
+        raise ArgumentError(message, hint="write it with its unit")
+    near, hint = nearest(metric, known), "`paceline list metrics` lists them"
+    if near and near != metric:
+        hint = f"did you mean {of}{near}? {hint}"
+    raise ArgumentError(f"no metric is called {name!r}", hint=hint)
 
 
 def higher_is_better(name: str) -> bool:

@@ -13,6 +13,19 @@ UNSEEN = re.compile(
 )
 
 
+#: Units, which names of metrics and columns end in.
+_UNIT = re.compile("_(?:ns|bps|bytes|packets|ratio|count)$")
+
+
+def meant(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that a name may mean: itself, or else those that add a unit to it.
+
+    Its words may be written as tables show them: `rtt p50` is `rtt_p50_ns`.
+    """
+    word, names = "_".join(name.split()), list(known)
+    return [word] if word in names else [one for one in names if _UNIT.sub("", one) == word]
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a mistyped one is nearest to, if one is near."""
     # Names from the command line and of files may contain bytes that are not text.

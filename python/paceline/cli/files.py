@@ -14,6 +14,7 @@ from paceline import _paceline, guests, memory, shipped, store
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import (
+    ArgumentError,
     FileError,
     MemoryLimitError,
     NotARunError,
@@ -21,8 +22,8 @@ from paceline.errors import (
     UnavailableError,
 )
 from paceline.grid import Axis, places
-from paceline.measures import of_flow, unknown
-from paceline.names import did_you_mean, nearest
+from paceline.measures import named, of_flow
+from paceline.names import did_you_mean
 from paceline.quantities import quantity
 from paceline.reading import toml
 from paceline.runs import Run
@@ -72,22 +73,18 @@ def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
     return pairs
 
 
-def known_metrics(names: Iterable[str], flows: int | None = None) -> None:
-    """Check, before any work, that metrics exist, and their flows, if their number is known."""
-    names = list(names)
-    for name in unknown(names):
-        metrics = [d["name"] for d in _paceline.metrics() if d["scope"] == "run" or "." in name]
-        flow, _, metric = name.rpartition(".")
-        near = nearest(metric, metrics)
-        hint = "`paceline list metrics` lists them"
-        if near and near != metric:
-            hint = f"did you mean {f'{flow}.{near}' if flow else near}? {hint}"
-        raise Failure("unknown-metric", f"no metric is called {name!r}", hint=hint)
-    for name in names:
+def known_metrics(names: Iterable[str] | None, flows: int | None = None) -> list[str]:
+    """Return metrics' names in full; check, before any work, that they and their flows exist."""
+    try:
+        found = list(dict.fromkeys(map(named, names or ())))
+    except ArgumentError as error:
+        raise Failure("unknown-metric", str(error), hint=error.hint) from None
+    for name in found:
         flow_metric = of_flow(name)
         if flows is not None and flow_metric is not None and flow_metric[0] >= flows:
             message = f"{name!r} is of flow {flow_metric[0]}, and a run has flows 0 to {flows - 1}"
             raise Failure("unknown-metric", message, hint="flows are numbered from 0")
+    return found
 
 
 def plan(

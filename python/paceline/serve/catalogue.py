@@ -15,6 +15,7 @@ import polars as pl
 
 from paceline import _paceline, pages, store
 from paceline.errors import MemoryLimitError, NotARunError
+from paceline.names import meant
 from paceline.quantities import quantity
 from paceline.reading import json_value, open_regular, read_bytes
 from paceline.runs import HEADLINES, Run
@@ -219,8 +220,8 @@ class Catalogue:
         """Return a metric over the points of a sweep; by default, the first that it compares."""
         sweep = self._sweep(name)
         chosen = metric or sweep.metrics[0]
-        if chosen not in {d["name"] for d in _paceline.metrics() if d["scope"] == "run"}:
-            chosen = HEADLINES[0]
+        found = meant(chosen, [d["name"] for d in _paceline.metrics() if d["scope"] == "run"])
+        chosen = found[0] if len(found) == 1 else HEADLINES[0]
         try:
             with opened(self._folder, name) as folder, open_regular(POINTS, folder) as file:
                 return points.points(sweep, pl.read_parquet(file), chosen)

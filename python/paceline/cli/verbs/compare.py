@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, zip_longest
 from typing import Annotated, Any, Literal
 
@@ -111,7 +111,7 @@ def compare(
     the same path and events.
     """
     limit_memory(options.memory)
-    files.known_metrics(options.metrics or ())
+    options = replace(options, metrics=files.known_metrics(options.metrics))
     if (new is None) == (options.by is None):
         message = "compare takes two folders, or one sweep and --by KEY"
         raise Failure("usage", message, hint="`paceline compare --help` shows both")

@@ -13,7 +13,7 @@ from paceline.cli import console
 from paceline.cli.app import Controllers, Json, app, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
-from paceline.names import did_you_mean
+from paceline.names import did_you_mean, meant
 from paceline.reading import json_value, read_toml
 
 SIZES = '"1 bdp", "165 packets", "250 kB", "40 ms"'
@@ -202,10 +202,21 @@ def list_(
 
 
 def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = [row for row in rows if row["name"] == name]
+    names = list(dict.fromkeys(str(row["name"]) for row in rows))
+    found = meant(name, names)
+    if found or what != "columns":
+        rows = [row for row in rows if row["name"] in found]
+    else:
+        # A column, which several tables may have.
+        found = meant(name, sorted({c["name"] for row in rows for c in row["columns"]}))
+        for row in rows:
+            row["columns"] = [column for column in row["columns"] if column["name"] in found]
+        rows = [row for row in rows if row["columns"]]
+    if len(found) == 1:
+        return rows
     if found:
-        return found
-    names = [str(row["name"]) for row in rows]
+        message = f"{name!r} may be {' or '.join(found)}"
+        raise Failure("unknown-name", message, hint="write it with its unit")
     hint = did_you_mean(name, names, f"`paceline list {what}` shows them all")
     raise Failure("unknown-name", f"no {what.removesuffix('s')} is called {name!r}", hint=hint)
 

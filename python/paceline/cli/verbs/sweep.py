@@ -169,7 +169,7 @@ def sweep(
             text,
             file,
             files.parse_overrides(options.overrides),
-            metrics=options.metrics or (),
+            metrics=files.known_metrics(options.metrics),
             tables=options.tables or (),
         )
     except ScenarioError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from paceline import answers
 from paceline.errors import PacelineError
-from paceline.measures import higher_is_better
+from paceline.measures import higher_is_better, named
 from paceline.study.compare.statistics import (
     Difference,
     benjamini_hochberg,
@@ -148,7 +148,7 @@ def compare(
     if not pairs:
         raise Incomparable(f"{old.name} and {new.name} have no point in common")
     recorded = {p: old.is_recording(p) or new.is_recording(other) for p, other in pairs}
-    names = metrics or [name for name in old.metrics() if name in new.metrics()]
+    names = list(map(named, metrics)) or [name for name in old.metrics() if name in new.metrics()]
     rows = [
         (point, name, old.values(point, name), new.values(other, name))
         for point, other in pairs

@@ -10,6 +10,7 @@ from paceline import guests, store
 from paceline.batch import Job
 from paceline.errors import PacelineError
 from paceline.grid import Axis, Grid, Overrides, crossed
+from paceline.measures import named
 from paceline.runs import HEADLINES
 
 
@@ -70,7 +71,7 @@ class Plan:
             overrides=given,
             scenario=scenario.name,
             grid=Grid(axes, tuple(sweep["seeds"] if seeds is None else seeds)),
-            metrics=tuple(metrics or sweep["metrics"] or HEADLINES),
+            metrics=tuple(map(named, metrics or sweep["metrics"] or HEADLINES)),
             tables=tuple(tables),
             durations_ns=tuple(durations_ns),
             traces=tuple(sorted(traces)),

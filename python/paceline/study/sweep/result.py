@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from paceline import _paceline, answers, store
-from paceline.errors import ArgumentError, NotARunError
+from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid
-from paceline.measures import higher_is_better, of_flow, unknown
-from paceline.names import did_you_mean
+from paceline.measures import higher_is_better, named, of_flow, unknown
 from paceline.reading import read_json, read_parquet
 from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
@@ -102,14 +101,13 @@ class Sweep:
 
     def values(self, metric: str) -> list[list[float | None]]:
         """Return a metric at each point, for each seed."""
-        if unknown([metric]):
-            hint = did_you_mean(metric, self.runs.columns, "`paceline list metrics` lists them")
-            raise ArgumentError(f"no metric is called {metric!r}", hint=hint)
+        metric = named(metric)
         flow = of_flow(metric)
         return self._by_point(flow[0] if flow else None, flow[1] if flow else metric)
 
     def limits(self, metric: str) -> list[list[float | None]]:
         """Return what a metric is longer than where it is a time that a run ended before."""
+        metric = named(metric)
         flow = of_flow(metric)
         column = dataset.limit_of(flow[1] if flow else metric)
         if column not in (self.flows if flow else self.runs).columns:
@@ -158,7 +156,7 @@ class Sweep:
         """Draw a metric over the grid: a line, a heat map, or several of them."""
         from paceline.study.sweep.picture import draw
 
-        return draw(self, metric or self.metrics[0])
+        return draw(self, named(metric or self.metrics[0]))
 
     def as_json(self) -> dict[str, Any]:
         """Return the ``--json`` object."""
