@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,43 @@ def _records(heads: list[str], rows: list[tuple[Any, ...]]) -> Iterator[Text]:
         yield Text("")
 
 
+def _lines(cell: Any) -> list[str]:
+    return _text(cell).split("\n")
+
+
+def _words(cell: Any) -> list[str]:
+    return _text(cell).split()
+
+
+def _shares(least: list[int], most: list[int], room: int) -> list[int]:
+    """Return the widths of columns: from these to those, the narrow ones first, in this room."""
+    for cap in range(max(most), 0, -1):
+        widths = [max(low, min(high, cap)) for low, high in zip(least, most, strict=True)]
+        if sum(widths) <= room:
+            break
+    return widths
+
+
+#: A word of a sentence, which a line does not break: what is in backticks can be copied.
+_WORD = re.compile(r"(?:`[^`]*`|\S)+")
+
+
+def folded(text: str, width: int) -> str:
+    """Return a text in lines of a width, broken between words."""
+    lines = []
+    for line in text.split("\n"):
+        at = len(line) - len(line.lstrip())
+        kept, start, end = line[:at], at, 0
+        for word in _WORD.finditer(line):
+            if end and word.end() - start + at > width:
+                lines.append(kept.rstrip())
+                kept, start, end = line[:at], word.start(), 0
+            kept += line[end or word.start() : word.end()]
+            end = word.end()
+        lines.append(kept if len(line) > width else line)
+    return "\n".join(lines)
+
+
 class _Plain(Console):
     """A console that prints every text literally: no markup, no emoji, no control codes."""
 
@@ -55,6 +93,8 @@ class _Plain(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         objects = tuple(self._fitted(o) if isinstance(o, Table) else o for o in objects)
+        if options.get("soft_wrap", self.soft_wrap) and (width := self.read_at):
+            objects = self._folded(objects, width)
         if not self.stderr:
             with streams.output():
                 super().print(*objects, **options)
@@ -63,20 +103,55 @@ class _Plain(Console):
         with suppress(OSError):
             super().print(*objects, **options)
 
+    @property
+    def read_at(self) -> int | None:
+        """The width at which a person reads it; none of what goes into a file or a program."""
+        return self.width if self.is_terminal or _columns() else None
+
+    def _folded(self, objects: tuple[Any, ...], width: int) -> tuple[Any, ...]:
+        if not objects or not all(isinstance(one, str | Text) for one in objects):
+            return objects
+        text = Text(folded(" ".join(map(_text, objects)), width))
+        if isinstance(objects[0], Text):
+            text.stylize(objects[0].style, 0, len(objects[0].plain))
+        return (text,)
+
     def _fitted(self, table: Table) -> Any:
-        """Return a table, without lines if no person reads it, and as a list if it is too wide."""
-        if not self.is_terminal:
-            table.box = None
+        """Return a table, without lines if no person reads it, and as a list if it is too wide.
+
+        A word split over lines cannot be read, nor searched for; a number and its unit are split
+        only if there is no room otherwise.
+        """
         heads = [_text(column.header) for column in table.columns]
         rows = list(zip(*(list(column.cells) for column in table.columns), strict=True))
-        widths = [
-            max(len(word) for cell in cells for word in (_text(cell).split() or [""]))
-            for cells in zip(heads, *rows, strict=True)
+        columns = list(zip(*rows, strict=True)) or [() for _ in heads]
+
+        def widest(of: Callable[[Any], list[str]], nth: int) -> int:
+            return max((len(part) for cell in columns[nth] for part in of(cell)), default=0)
+
+        names = [max(map(len, head.split() or [""])) for head in heads]
+        words = [max(name, widest(_words, nth)) for nth, name in enumerate(names)]
+        most = [max(len(head), widest(_lines, nth)) for nth, head in enumerate(heads)]
+        numbers = [
+            max(name, widest(_lines if column.justify == "right" else _words, nth))
+            for nth, (name, column) in enumerate(zip(names, table.columns, strict=True))
         ]
-        if sum(widths) + 2 * len(widths) <= self.width or not rows:
-            return table
-        # A word split over lines cannot be read, nor searched for.
-        return Group(*([table.title] if table.title else []), *_records(heads, rows))
+        room = self.width - 2 * len(heads)
+        if not self.is_terminal or sum(most) + len(heads) + 1 > room:
+            table.box = None
+        # A narrow table would fold it.
+        title, table.title = table.title, None
+        above = [] if title is None else [Text(folded(_text(title), self.width), "bold")]
+        if isinstance(title, Text):
+            above = [title]
+        if sum(most) <= room:
+            return Group(*above, table)
+        least = numbers if sum(numbers) <= room else words
+        if sum(least) <= room or not rows:
+            for column, width in zip(table.columns, _shares(least, most, room), strict=True):
+                column.width = width
+            return Group(*above, table)
+        return Group(*above, *_records(heads, rows))
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -85,13 +160,17 @@ class _Plain(Console):
         return super().render_str(visible(text), **options)
 
 
-def stdout() -> Console:
+def stdout() -> _Plain:
     """Return a console for data. Without a terminal it is as wide as COLUMNS, or the default."""
     console = _Plain()
     if console.is_terminal:
         return console
+    return _Plain(width=_columns() or WIDTH)
+
+
+def _columns() -> int | None:
     said = os.environ.get("COLUMNS", "")
-    return _Plain(width=int(said) if said.isdecimal() and int(said) > 0 else WIDTH)
+    return int(said) if said.isdecimal() and int(said) > 0 else None
 
 
 def stderr() -> Console:
@@ -156,6 +235,21 @@ def table(*columns: str, title: str | Text | None = None, left: int = 1) -> Tabl
     for index, column in enumerate(columns):
         result.add_column(column, justify="left" if index < left else "right", overflow="fold")
     return result
+
+
+def say_list(columns: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of a line each: where a person reads it, the last cell ends where the line does.
+
+    In a file or a pipe it is complete, to be searched.
+    """
+    out = stdout()
+    lines = [columns, *([" ".join(visible(cell).split()) for cell in row] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*(line[:-1] for line in lines), strict=True)]
+    for nth, line in enumerate(lines):
+        text = "  ".join([*map(str.ljust, line, widths), line[-1]])
+        if out.read_at and len(text) > out.read_at:
+            text = text[: out.read_at - 3].rstrip() + "..."
+        out.print(styled(text, "" if nth else "bold"), soft_wrap=True)
 
 
 #: This is true of every batch that was stopped.

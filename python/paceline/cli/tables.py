@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from paceline import answers
+from paceline import _paceline, answers
 from paceline.cli import console
 from paceline.measures import alike
 from paceline.names import visible
-from paceline.quantities import number, plain, quantity, scale_of
+from paceline.quantities import Scale, number, plain, quantity, scale_of
 from paceline.runs import Run
 from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 from paceline.statistics import FEWEST, JITTER, of_count, remarks
@@ -20,7 +20,7 @@ FLOW_COLUMNS = {
     "share_ratio": "Share",
     "rtt_p50_ns": "RTT p50",
     "rtt_p95_ns": "RTT p95",
-    "retransmit_ratio": "Retransmitted",
+    "retransmit_ratio": "Retransmits",
     "rto_count": "RTOs",
     "completion_ns": "Completed in",
 }
@@ -32,7 +32,27 @@ def middle(value: Any) -> float | None:
     return result
 
 
-def show_result(result: dict[str, Any]) -> None:
+#: The metrics that are shown unless all are asked for.
+FIRST = (
+    *("utilisation_ratio", "goodput_bps", "jain_ratio"),
+    *("rtt_p50_ns", "queue_p95_ns", "retransmit_ratio"),
+)
+
+
+def _chosen(metrics: dict[str, Any], *, everything: bool) -> dict[str, Any]:
+    """Return the first metrics that are defined, or all."""
+    if everything:
+        return metrics
+    return {name: metrics[name] for name in FIRST if metrics.get(name) is not None}
+
+
+def _tell_more(*, everything: bool) -> None:
+    if not everything:
+        count = sum(one["scope"] == "run" for one in _paceline.metrics())
+        console.stdout().print(f"All {count} metrics: --all")
+
+
+def show_result(result: dict[str, Any], *, everything: bool) -> None:
     """Print one run, or the repeats of one scenario."""
     out = console.stdout()
     repeats = result.get("repeats")
@@ -40,7 +60,7 @@ def show_result(result: dict[str, Any]) -> None:
     count = len(repeats["seed"]) if repeats else 1
     if repeats:
         title += f", {count} repeats"
-    out.print(_metrics(result["metrics"], title))
+    out.print(_metrics(_chosen(result["metrics"], everything=everything), title))
     if result.get("flows"):
         out.print(_flows(result["flows"], count))
     for guest in guest_lines(result.get("guests", [])):
@@ -50,6 +70,7 @@ def show_result(result: dict[str, Any]) -> None:
     _show_engine(result)
     _show_emulation(result)
     _show_expect(result["expect"])
+    _tell_more(everything=everything)
     _show_places(result)
 
 
@@ -105,7 +126,7 @@ def _metrics(metrics: dict[str, Any], title: str) -> Any:
         table = console.table("Metric", "Value", "Unit", title=title)
         for name, value in metrics.items():
             scale = scale_of(name, value)
-            table.add_row(plain(name), number(value, scale), scale.unit)
+            table.add_row(plain(name), number(value, scale), _unit(scale, value))
         return table
     heads = ["Metric", "Mean", "Median", "Low 95 %", "High 95 %", "Unit"]
     counts = {name: of_count(value) for name, value in metrics.items()}
@@ -118,8 +139,13 @@ def _metrics(metrics: dict[str, Any], title: str) -> Any:
         if value is not None and (value["coverage_ratio"] or 1) < 0.95:
             cells[2:] = [f"~{cell}" for cell in cells[2:]]
         last = [counts[name] or "all" * (value is not None)] * any(counts.values())
-        table.add_row(plain(name), *cells, scale.unit, *last)
+        table.add_row(plain(name), *cells, _unit(scale, value), *last)
     return table
+
+
+def _unit(scale: Scale, value: object) -> str:
+    """Return the unit of a value; an undefined one has none."""
+    return "" if value is None else scale.unit
 
 
 #: The number of a result's own notes that are shown.
@@ -170,7 +196,7 @@ def _counted(name: str, value: Any) -> str:
     return quantity(name, middle(value)) + (f" ({counted})" if counted else "")
 
 
-def show_comparison(result: dict[str, Any]) -> None:
+def show_comparison(result: dict[str, Any], *, everything: bool) -> None:
     """Print the cases of a comparison side by side."""
     out = console.stdout()
     cases = result["compare"]
@@ -179,7 +205,10 @@ def show_comparison(result: dict[str, Any]) -> None:
     if repeats:
         title += f", medians of {len(repeats['seed'])} repeats"
     table = console.table("Metric", *(case["cc"] for case in cases), "Unit", title=title)
-    for name in cases[0]["metrics"]:
+    names: dict[str, Any] = {}
+    for case in cases:
+        names |= _chosen(case["metrics"], everything=everything)
+    for name in names:
         values = [middle(case["metrics"][name]) for case in cases]
         scale = scale_of(name, max((abs(v) for v in values if v is not None), default=None))
         found = [case["metrics"][name] for case in cases]
@@ -188,7 +217,8 @@ def show_comparison(result: dict[str, Any]) -> None:
             number(value, scale) + (f" ({counted})" if counted else "")
             for value, counted in zip(values, counts, strict=True)
         ]
-        table.add_row(plain(name), *cells, scale.unit)
+        known = next((value for value in values if value is not None), None)
+        table.add_row(plain(name), *cells, _unit(scale, known))
     out.print(table)
     for case in cases:
         for note in notes(case):
@@ -198,6 +228,7 @@ def show_comparison(result: dict[str, Any]) -> None:
     total = {key: sum(engine[key] for engine in engines) for key in engines[0]}
     reports = [path for case in cases for path in case.get("reports", [])]
     _show_engine({"engine": total})
+    _tell_more(everything=everything)
     _show_places({**result, "reports": result.get("reports", reports)})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -42,7 +43,11 @@ def load(tokens: Sequence[str] = ()) -> None:
         _list()
         return
     for verb in asked or VERBS:
-        import_module(f"{__name__}.{VERBS[verb]}")
+        module = f"{__name__}.{VERBS[verb]}"
+        if module not in sys.modules and verb in app:
+            # The list of all has added it without its module, which adds itself.
+            del app[verb]
+        import_module(module)
 
 
 def _list() -> None:

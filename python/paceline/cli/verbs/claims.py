@@ -150,10 +150,10 @@ def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
     if as_json:
         console.say_json({"claims": rows})
         return Exit.OK
-    table = console.table("Claim", "Topic", "Backend", "Source", "Published", left=5)
-    for row in rows:
-        table.add_row(*(row[key] for key in keys))
-    console.stdout().print(table)
+    shown = ("id", "topic", "backend", "published")
+    console.say_list(
+        ("Claim", "Topic", "Backend", "Published"), [[row[key] for key in shown] for row in rows]
+    )
     return Exit.OK
 
 

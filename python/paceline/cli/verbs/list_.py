@@ -21,6 +21,13 @@ SIZES = '"1 bdp", "165 packets", "250 kB", "40 ms"'
 #: Columns that are tables of their own.
 _PARTS = ("options", "state", "columns")
 
+#: Lists of a line for each: what it shows, of which the last may be long.
+_LINES = {
+    "metrics": ("name", "scope", "better", "label"),
+    "scenarios": ("name", "about"),
+    "claims": ("name", "topic", "published"),
+}
+
 #: The files written by their own verbs.
 OWN: list[dict[str, Any]] = [
     {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
@@ -197,7 +204,7 @@ def list_(
         for row in rows:
             _show_one(row)
     else:
-        _show_rows(rows)
+        _show_rows(what, rows)
     return Exit.OK
 
 
@@ -231,7 +238,11 @@ def _show_topics(*, as_json: bool) -> None:
     console.stdout().print(table)
 
 
-def _show_rows(rows: list[dict[str, Any]]) -> None:
+def _show_rows(what: str, rows: list[dict[str, Any]]) -> None:
+    if shown := _LINES.get(what):
+        cells = [[str(row[name] or "") for name in shown] for row in rows]
+        console.say_list(tuple(name.capitalize() for name in shown), cells)
+        return
     names = [key for key in rows[0] if key not in _PARTS]
     table = console.table(*(n.capitalize() for n in names), left=len(names))
     table.columns[0].no_wrap = True
@@ -243,8 +254,8 @@ def _show_rows(rows: list[dict[str, Any]]) -> None:
 def _show_one(row: dict[str, Any]) -> None:
     out = console.stdout()
     for key, value in row.items():
-        if key not in _PARTS:
-            out.print(f"{key:<8} {value}")
+        if key not in _PARTS and value is not None:
+            out.print(f"{key:<8} {value}", soft_wrap=True)
     if row.get("options"):
         table = console.table("Option", "Default", "Takes", "What it does", left=4)
         for option in row["options"]:
@@ -252,7 +263,7 @@ def _show_one(row: dict[str, Any]) -> None:
             table.add_row(*cells)
         out.print(table)
     if row.get("state"):
-        out.print(f"{'samples':<8} {', '.join(row['state'])}")
+        out.print(f"{'samples':<8} {', '.join(row['state'])}", soft_wrap=True)
     if row.get("columns"):
         table = console.table("Column", "Unit", "Type", "What it says", left=4)
         for column in row["columns"]:

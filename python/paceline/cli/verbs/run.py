@@ -68,6 +68,9 @@ class Options:
     jobs: Jobs = None
     controllers: Controllers = None
     memory: Memory = None
+    everything: Annotated[
+        bool, Parameter(name="--all", negative="", help="Print all metrics, not the first six.")
+    ] = False
     report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False
     force: Annotated[
         bool, Parameter(negative="", help="Run existing runs again, and compare the bytes.")
@@ -410,9 +413,9 @@ class Batch:
     def show(self, result: dict[str, Any]) -> None:
         """Print the result for people."""
         if self.plan.compare:
-            show_comparison(result)
+            show_comparison(result, everything=self.options.everything)
         else:
-            show_result(result)
+            show_result(result, everything=self.options.everything)
 
 
 def _engine(runs: Sequence[Run]) -> dict[str, int]:

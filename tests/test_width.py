@@ -1,0 +1,146 @@
+"""What the command prints for people fits 80 columns, and no word of it is broken."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paceline
+from conftest import Command
+from paceline.cli import console, verbs
+from verbs import prepare
+
+#: A call of each verb that prints text.
+CALLS = (
+    "check one.toml",
+    "claims --list",
+    "claims A1 A2 --quick",
+    "compare record record --all",
+    "compare five five --all",
+    "compare swept --by path.rate --all",
+    "conformance",
+    "doctor --quick",
+    "evaluate cubic --quick --suite suite --scenarios . --against reno --seeds 1",
+    "export record --format csv --out csv",
+    "fit record --out fitted.toml",
+    "import flow.trace --rtt 40ms --queue 99packets --out imported.toml",
+    "init mine.toml",
+    "kernel list",
+    "list",
+    *(f"list {what}" for what in ("controllers", "stacks", "queues", "metrics", "columns")),
+    *(f"list {what}" for what in ("scenarios", "claims", "exports", "imports")),
+    "list controllers bbr3",
+    "list columns samples",
+    "list metrics jain",
+    "reference list",
+    "report record --format png",
+    "run one.toml --out one",
+    "run one.toml --out one --all",
+    "run one.toml --out five --repeats 5",
+    "run one.toml --out five --repeats 5 --all",
+    'run one.toml --out both --set run.compare=["bbr3","bbr3-linux"]',
+    "run one.toml --out failed --set expect.utilisation=<0 --set expect.jain_last_half=<0",
+    "sequence packets --out sequence.svg",
+    "startup",
+    "startup 2.77",
+    "sweep grid.toml --out swept",
+    "vm list",
+)
+#: What prints lines for a program, or serves until it is stopped.
+OTHERS = {"completion", "perf", "serve", "shell"}
+#: What others have to be run for, and so run first.
+FIRST = (
+    "run one.toml --out five --repeats 5",
+    "sweep grid.toml --out swept",
+    "run one.toml --out packets --set run.record.packets=true",
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, run: paceline.Run) -> Path:
+    folder = tmp_path_factory.mktemp("width")
+    prepare(folder, run)
+    # Those that are shipped are longer.
+    shutil.rmtree(folder / "claims")
+    return folder
+
+
+def test_each_verb_is_tried_at_80_columns() -> None:
+    assert {call.split()[0] for call in CALLS} | OTHERS == set(verbs.VERBS)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_line_is_longer_than_80_and_no_head_is_broken(
+    call: str, cli: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("COLUMNS", "80")
+    heads: list[str] = []
+    table = console.table
+
+    def recorded(*columns: str, **options: Any) -> Any:
+        heads.extend(columns)
+        return table(*columns, **options)
+
+    monkeypatch.setattr(console, "table", recorded)
+    for first in FIRST:
+        if not (place / first.split()[3]).exists():
+            assert cli(*first.split()).returncode == 0
+    heads.clear()
+    result = cli(*call.split())
+    assert result.returncode in (0, 3, 4, 127), result
+    # A path cannot be broken, and a scenario is a file.
+    lines = [line for line in result.stdout.splitlines() if " " in line.strip()]
+    assert call.startswith("check") or [line for line in lines if len(line) > 80] == []
+    words = set(re.findall(r"\S+", result.stdout))
+    if result.stdout:
+        assert {word for head in heads for word in head.split()} <= words
+    assert "\u2013 ns" not in result.stdout
+    assert not re.search("\u2013 +ns", result.stdout)
+
+
+@pytest.mark.parametrize("verb", verbs.VERBS)
+def test_a_line_of_the_help_fits(verb: str, cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = cli(verb, "--help").stdout
+    assert [line for line in said.splitlines() if len(line) > 80] == []
+
+
+def test_a_sentence_is_folded_between_words_and_not_in_a_command() -> None:
+    text = "  see `paceline list scenarios` for all of them, or /a/path/that/is/long"
+    assert console.folded(text, 30).splitlines() == [
+        "  see",
+        "  `paceline list scenarios`",
+        "  for all of them, or",
+        "  /a/path/that/is/long",
+    ]
+    assert console.folded("short  and   aligned", 30) == "short  and   aligned"
+
+
+def test_a_file_gets_each_line_whole(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [line for line in cli("list", "scenarios").stdout.splitlines() if "..." in line[-3:]]
+    assert told == []
+    monkeypatch.setenv("COLUMNS", "80")
+    assert any(line.endswith("...") for line in cli("list", "scenarios").stdout.splitlines())
+    assert len(cli("list", "scenarios").stdout.splitlines()) == 91
+
+
+def test_a_number_keeps_its_unit_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: dict[int, list[str]] = {}
+    for width in (80, 40, 34, 20):
+        monkeypatch.setenv("COLUMNS", str(width))
+        table = console.table("Metric", "Goodput", "Retransmits", left=1)
+        table.add_row("mean of all flows", "49.80 Mbit/s", "0.06 %")
+        out = console.stdout()
+        out.file = io.StringIO()
+        out.print(table)
+        shown[width] = out.file.getvalue().splitlines()
+    assert len(shown[80]) == 2
+    assert any("49.80 Mbit/s" in line for line in shown[40])
+    assert not any("49.80 Mbit/s" in line for line in shown[34])
+    assert shown[20][0].rstrip() == "Metric       mean of"
