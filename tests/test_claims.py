@@ -389,7 +389,7 @@ def test_the_short_form(cli: Command, claims: Path) -> None:
     assert result["quick"] is True
     whole = json.loads(cli("claims", "S2", "--json", "--quiet").stdout)
     assert result["claims"][0]["measured"] != whole["claims"][0]["measured"]
-    assert "short form" in cli("claims", "S2", "--quick", "--quiet").stdout
+    assert "quick mode" in cli("claims", "S2", "--quick", "--quiet").stdout
 
 
 def test_an_interrupt_keeps_what_is_finished(

@@ -238,7 +238,10 @@ def test_lines_of_claims() -> None:
 
 def test_verdicts_are_counted() -> None:
     verdicts = ["reproduced", "reproduced by choice", "not reproduced", "finding", "error"]
-    assert tally(verdicts) == "2 of 4 claims reproduced, 1 of them by choice; 1 finding"
+    assert (
+        tally(verdicts)
+        == "2 of 4 claims reproduced, 1 of them under a stated assumption; 1 finding"
+    )
     assert tally(["reproduced"]) == "1 of 1 claims reproduced"
 
 

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 fc04bb98974dd2cd070b5756e7d2d3f9e02b75c439c78b41d69493d8173ec1dd
+// Built from web/ by `make web`. Sources: sha256 755effea41aebf131af547a1ceff2954ccce7fc01c428d9273a98f8952be0b8b
 "use strict";
 (() => {
   // src/controller.ts

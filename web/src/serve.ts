@@ -168,8 +168,8 @@ const differences = async (): Promise<void> => {
   const tested = between.metrics.some(({ p }) => p !== null);
   const [before = 1, after = 1] = between.runs;
   const said = tested
-    ? `Metrics that differ, means of ${before} and ${after} runs: the repeats beside each run count. Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).`
-    : "Metrics that differ, one run of each: repeats on both sides say how sure a difference is.";
+    ? `Metrics that differ, means over all repeats (${before} and ${after} runs). Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).`
+    : "Metrics that differ, one run of each: one run cannot tell an effect from chance; use repeats on both sides.";
   make("p", changed.length ? said : "No metric differs by 0.5 % or more.", box);
   if (!changed.length) return;
   const wide = make("div", undefined, box);

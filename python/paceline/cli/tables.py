@@ -167,11 +167,9 @@ def notes(result: dict[str, Any]) -> list[str]:
     total = middle(result["metrics"].get("goodput_bps")) or 0.0
     # Rounding errors of sums over the maximum number of flows are smaller.
     if len(goodputs) > 1 and sum(goodputs) > 1.001 * total:
-        of_all = (
-            f"{quantity('goodput_bps', sum(goodputs))} against {quantity('goodput_bps', total)}"
-        )
         found.append(
-            f"Each flow's goodput is over its own lifetime: in total {of_all} over the whole run"
+            "Flows are averaged over their lifetimes, so rows do not add up to the total of "
+            f"{quantity('goodput_bps', total)}"
         )
     told = list(result.get("notes", []))
     if len(told) > MOST_NOTES:

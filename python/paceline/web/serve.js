@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 fc04bb98974dd2cd070b5756e7d2d3f9e02b75c439c78b41d69493d8173ec1dd
+// Built from web/ by `make web`. Sources: sha256 755effea41aebf131af547a1ceff2954ccce7fc01c428d9273a98f8952be0b8b
 "use strict";
 (() => {
   // src/ask.ts
@@ -948,7 +948,7 @@
     changed.sort((one, other) => Math.abs(other.change_ratio ?? 0) - Math.abs(one.change_ratio ?? 0));
     const tested = between.metrics.some(({ p }) => p !== null);
     const [before = 1, after = 1] = between.runs;
-    const said = tested ? `Metrics that differ, means of ${before} and ${after} runs: the repeats beside each run count. Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).` : "Metrics that differ, one run of each: repeats on both sides say how sure a difference is.";
+    const said = tested ? `Metrics that differ, means over all repeats (${before} and ${after} runs). Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).` : "Metrics that differ, one run of each: one run cannot tell an effect from chance; use repeats on both sides.";
     make("p", changed.length ? said : "No metric differs by 0.5 % or more.", box);
     if (!changed.length) return;
     const wide = make("div", void 0, box);

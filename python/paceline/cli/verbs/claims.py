@@ -29,7 +29,7 @@ from paceline.cli.guests import bring
 from paceline.names import nearest
 from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, load
 from paceline.study.claims.mutants import Mutants
-from paceline.study.claims.results import tally
+from paceline.study.claims.results import in_words, tally
 
 
 @Parameter(name="*")
@@ -93,8 +93,9 @@ def claims(
 ) -> Exit:
     """Re-run published claims and print published | measured | verdict.
 
-    A verdict is reproduced, reproduced by choice (the source leaves something open), not
-    reproduced, finding (a question of our own) or error.
+    A verdict is reproduced, reproduced under a stated assumption (the source leaves something
+    open; with `--json` "reproduced by choice"), not reproduced, finding (a question of our own) or
+    error.
 
     Each figure has its 95 % interval over the seeds. The runs of all chosen claims run in
     parallel; emulated runs come last, as many at a time as their rates allow, and one that
@@ -219,7 +220,7 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
         console.stdout().print(table)
         counted = Counter(mutant.outcome for mutant in found)
         said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
-        form = ", short form" if options.quick else ""
+        form = ", quick mode" if options.quick else ""
         some = "1 mutant" if len(found) == 1 else f"{len(found)} mutants"
         console.stdout().print(f"{some}: {said or 'none'}{form}")
     bad = any(mutant.outcome in ("survives", "error") for mutant in found)
@@ -234,7 +235,7 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
             result.claim.id,
             result.claim.published,
             result.shown().replace(" [", "\n["),
-            result.verdict,
+            in_words(result.verdict),
         )
     out.print(table)
     for result in results:
@@ -261,5 +262,5 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
             out.print(text, soft_wrap=True)
         if result.why:
             out.print(f"{result.claim.id}: {result.why}", soft_wrap=True)
-    form = ", short form" if quick else ""
+    form = ", quick mode" if quick else ""
     out.print(f"{tally([result.verdict for result in results])}{form}")

@@ -358,7 +358,7 @@ def _untested(found: Sequence[Finding], all_: Sequence[Finding]) -> list[str]:
     notes = [f"{len(found)} {said} not tested, and may be chance or not{largest}."]
     if any(min(f.runs) == 1 for f in found):
         notes.append(
-            "One run per side: differences have a size but no certainty. Use --repeats to get one."
+            "One run per side: one run cannot tell an effect from chance; use --repeats 10."
         )
     many = [f for f in found if min(f.runs) > 1]
     if any(f.difference is not None and f.difference.p is None for f in many):

@@ -17,7 +17,7 @@ from paceline.show.figure import saved
 from paceline.study.claims.drawing import draw, series
 from paceline.study.claims.expressions import ExpressionError
 from paceline.study.claims.pictures import PictureError
-from paceline.study.claims.results import Result, tally
+from paceline.study.claims.results import Result, in_words, tally
 
 FORMATS = ("png", "svg")
 
@@ -65,6 +65,7 @@ def render(rows: list[dict[str, Any]], *, quick: bool) -> str:
     held = tally([row["result"].verdict for row in rows])
     return environment.from_string(_asset("claims.html.j2")).render(
         rows=rows,
+        in_words=in_words,
         held=held,
         causes=any(row["result"].cause() for row in rows),
         quick=quick,

@@ -11,6 +11,9 @@ from paceline.study.claims.claim import Claim
 from paceline.study.claims.expressions import Names
 from paceline.study.claims.tables import Filled
 
+#: The verdict on a claim whose source leaves something open.
+_BY_CHOICE = "reproduced by choice"
+
 
 def _interval(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
@@ -151,10 +154,15 @@ class Result:
         }
 
 
+def in_words(verdict: str) -> str:
+    """Return a verdict as text for people."""
+    return "reproduced under a stated assumption" if verdict == _BY_CHOICE else verdict
+
+
 def tally(verdicts: Sequence[str]) -> str:
     """Return how many claims of a list have each verdict."""
-    chosen, findings = verdicts.count("reproduced by choice"), verdicts.count("finding")
+    chosen, findings = verdicts.count(_BY_CHOICE), verdicts.count("finding")
     held = verdicts.count("reproduced") + chosen
-    by_choice = f", {chosen} of them by choice" if chosen else ""
+    by_choice = f", {chosen} of them under a stated assumption" if chosen else ""
     beside = f"; {findings} {'finding' if findings == 1 else 'findings'}" if findings else ""
     return f"{held} of {len(verdicts) - findings} claims reproduced{by_choice}{beside}"

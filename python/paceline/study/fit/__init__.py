@@ -77,8 +77,7 @@ class Fit:
             )
         if best.distance > POOR:
             said.append(
-                "No model is near the record: the path does something that none of them does, or "
-                "its flows did."
+                "No model reproduces this recording: do not rely on the path that was fitted."
             )
         return said
 
