@@ -111,8 +111,10 @@ def test_the_list_of_verbs_has_the_first_line_of_each_help(tmp_path: Path) -> No
     verbs.load()
     for verb, module in verbs.VERBS.items():
         function = app[verb].default_command
-        assert function is not None
-        assert function.__module__ == import_module(f"paceline.cli.verbs.{module}").__name__
-        first = (inspect.getdoc(function) or "").splitlines()[0].replace("`", "")
+        if not (text := app[verb].help):
+            assert function is not None
+            assert function.__module__ == import_module(f"paceline.cli.verbs.{module}").__name__
+            text = inspect.getdoc(function) or ""
+        first = text.splitlines()[0].replace("`", "")
         assert f" {verb} " in said
         assert first in said, verb

@@ -95,7 +95,7 @@ def test_what_is_wrong_in_a_call_is_said(cli: Command, server: Server) -> None:
         (text, ("--time", "120 min"), "--max-time"),
         (text, ("--time", "2"), "--time: "),
         (text, ("--streams", "129"), "1 to 128 streams"),
-        (text, ("--once",), "the server's"),
+        (text, ("--once",), "`paceline perf client` has no option --once"),
     ):
         call = ("perf", "client", server.address, "--token", token, "--json", *options)
         result = cli(*call)

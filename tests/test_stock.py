@@ -84,7 +84,7 @@ def test_a_lost_call_is_noticed() -> None:
         (["trace", "x.toml"], "needs a scenario and --out FILE"),
         (["trace", "no.toml", "--out", "new.txt"], "no such file: no.toml"),
         (["trace", "x.toml", "--out", "x.toml"], "x.toml exists"),
-        (["list", "--seed", "1"], "only `vm trace` takes"),
+        (["list", "--seed", "1"], "`paceline vm trace` has it"),
     ],
 )
 def test_a_trace_needs_its_arguments(

@@ -9,7 +9,9 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
+from cyclopts import App
 from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
 from paceline.cli import console, streams, verbs
@@ -46,8 +48,11 @@ def _usage(error: CycloptsError) -> Failure:
         head = f"`paceline {verb}` has no option {option}"
         near = nearest(option, _options(verb))
         hint = f"did you mean {near}? {hint}" if near else hint
+        first, _, part = verb.partition(" ")
+        if others := [name for name in _parts(first) if part and option in _options(name)]:
+            hint = f"{' and '.join(f'`paceline {name}`' for name in others)} has it"
     elif isinstance(error, UnusedCliTokensError):
-        taken = " ".join(a.name for a in app[verb].assemble_argument_collection() if a.index == 0)
+        taken = " ".join(a.name for a in _app(verb).assemble_argument_collection() if a.index == 0)
         many = ", ".join(map(repr, error.unused_tokens or ()))
         head = f"`paceline {verb}` takes {taken or 'no argument'}, and {many} is too much"
     elif mean:
@@ -55,20 +60,49 @@ def _usage(error: CycloptsError) -> Failure:
     return Failure("usage", head, hint=hint)
 
 
+def _app(verb: str) -> App:
+    """Return the command of a verb, or of a part of one: `vm prepare`."""
+    return reduce(App.__getitem__, verb.split(), app)
+
+
+def _called(tokens: Sequence[str]) -> str:
+    """Return the verb of a command line, with its part if it has parts."""
+    verb = tokens[0]
+    return " ".join(tokens[:2]) if tokens[1:] and tokens[1] in _app(verb) else verb
+
+
+def _parts(verb: str) -> list[str]:
+    """Return the parts of a verb, each after its name; none of most verbs."""
+    return [f"{verb} {name}" for name in _app(verb) if not name.startswith("-")]
+
+
+def _ordered(tokens: list[str]) -> list[str]:
+    """Return a command line with the part of its verb before all options."""
+    verb = tokens[0]
+    if verb not in verbs.VERBS or verb not in app:
+        return tokens
+    parts = [name.partition(" ")[2] for name in _parts(verb)]
+    first = next((nth for nth, token in enumerate(tokens) if token in parts), 0)
+    if first < 2 or not tokens[1].startswith("-"):
+        return tokens
+    return [verb, tokens[first], *tokens[1:first], *tokens[first + 1 :]]
+
+
 def _options(verb: str) -> list[str]:
     """Return the options of a verb."""
-    names = (name for one in app[verb].assemble_argument_collection() for name in one.names)
+    names = (name for one in _app(verb).assemble_argument_collection() for name in one.names)
     return [name for name in names if name.startswith("--")]
 
 
-def _fitted(hint: str | None, verb: str) -> str | None:
+def _fitted(hint: str | None, tokens: Sequence[str]) -> str | None:
     """Return a hint without what it says of options that the verb does not have.
 
     What is in backticks or brackets is another command, or another program.
     """
-    if hint is None or "--" not in hint or verb not in verbs.VERBS:
+    if hint is None or "--" not in hint or not tokens or tokens[0] not in verbs.VERBS:
         return hint
-    others = {"--fresh", "--force", "--memory", "--out", "--set"}.difference(_options(verb))
+    known = _options(_called(tokens))
+    others = {"--fresh", "--force", "--memory", "--out", "--set"}.difference(known)
     parts = re.split(r"(, or |; )", hint)
     kept = [
         nth
@@ -138,6 +172,7 @@ def _main(tokens: list[str]) -> int:
     try:
         tokens = tokens or ["--help"]
         verbs.load(tokens)
+        tokens = _ordered(tokens)
         code = app(tokens, console=console.stdout())
         with streams.output():
             sys.stdout.flush()
@@ -165,7 +200,7 @@ def _main(tokens: list[str]) -> int:
         failure = _fault(error)
     else:
         return int(code) if isinstance(code, int) else Exit.OK
-    failure.hint = _fitted(failure.hint, tokens[0] if tokens else "")
+    failure.hint = _fitted(failure.hint, tokens)
     try:
         console.say_failure(failure, as_json=as_json and failure.kind != "output")
         sys.stdout.flush()

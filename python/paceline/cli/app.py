@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from cyclopts import App, CoercionError, Parameter, Token, convert
 
 from paceline import memory
 from paceline._paceline import __version__
+from paceline.cli.failure import Failure
+from paceline.names import did_you_mean
 from paceline.quantities import size_bytes
 
 _DEMO = "scenarios/bbr3/four-flows-50M-40ms-1bdp.toml"
+
+
+#: What a command line calls.
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def examples(*lines: str) -> str:
@@ -52,6 +59,43 @@ app = App(
     result_action="return_value",
     end_of_options_delimiter="--",
 )
+
+
+def parted(*, help_epilogue: str) -> Callable[[Callable[[], None]], App]:
+    """Return a decorator for a verb that has parts, each with its own options and help.
+
+    What it decorates has the verb's name and help; `part` adds a part.
+    """
+
+    def made(verb: Callable[[], None]) -> App:
+        parts = App(name=verb.__name__, help=inspect.getdoc(verb), help_epilogue=help_epilogue)
+
+        @parts.default
+        def default(*words: Annotated[str, Parameter(show=False)]) -> None:
+            named = f"`paceline {verb.__name__}`"
+            names = [name for name in parts if not name.startswith("-")]
+            near = did_you_mean(words[0], names, "") if words else ""
+            what = f"{named} has no part {words[0]!r}" if words else f"{named} needs a part"
+            raise Failure("usage", what, hint=f"{near} its parts are {', '.join(names)}".strip())
+
+        app.command(parts)
+        return parts
+
+    return made
+
+
+def part(verb: App, name: str | None = None) -> Callable[[F], F]:
+    """Return a decorator for a part of a verb, whose help has the examples of it."""
+
+    def made(function: F) -> F:
+        called = name or function.__name__
+        start = f"    paceline {' '.join([*verb.name, called])}"
+        lines = [line for line in (verb.help_epilogue or "").splitlines() if line.startswith(start)]
+        epilogue = examples(*(line.removeprefix("    paceline ") for line in lines))
+        verb.command(function, name=called, help_epilogue=epilogue)
+        return function
+
+    return made
 
 
 def positive(_: object, value: int | None) -> None:
@@ -106,6 +150,8 @@ Memory = Annotated[
 ]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
 Quiet = Annotated[bool, Parameter(negative="", help="No progress.")]
+#: Of what shows no progress: accepted wherever others take it.
+Hushed = Annotated[bool, Parameter(name="--quiet", negative="", show=False)]
 Jobs = Annotated[int | None, Parameter(validator=positive, help="Threads. Default: one per core.")]
 Set = Annotated[
     list[str] | None,

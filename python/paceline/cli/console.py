@@ -186,6 +186,13 @@ def say_json(value: Mapping[str, object]) -> None:
         print(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # noqa: T201
 
 
+def say_line(value: Mapping[str, object]) -> None:
+    """Print one JSON object as a line on stdout, at once."""
+    with streams.output():
+        sys.stdout.write(f"{json.dumps(value)}\n")
+        sys.stdout.flush()
+
+
 def say_file(text: str) -> None:
     """Print data that may go into a file: unchanged, but harmless on a terminal."""
     if not _is_unicode() and isinstance(sys.stdout, io.TextIOWrapper):

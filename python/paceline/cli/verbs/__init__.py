@@ -24,7 +24,9 @@ VERBS = {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules
 _ALONE = ("--help", "-h", "--version")
 
 #: The first line of the help of a verb, in its file.
-_SUMMARY = re.compile(r'^@app\.command\b.*?^    """(.*?)(?:""")?$', re.DOTALL | re.MULTILINE)
+_SUMMARY = re.compile(
+    r'^@(?:app\.command|parted)\b.*?^    """(.*?)(?:""")?$', re.DOTALL | re.MULTILINE
+)
 
 
 def load(tokens: Sequence[str] = ()) -> None:

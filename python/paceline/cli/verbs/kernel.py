@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from paceline import store
 from paceline.cli import console, files
-from paceline.cli.app import Json, Memory, app, examples, limit_memory
+from paceline.cli.app import Json, Memory, examples, limit_memory, part, parted
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import record_answer, show_record
 from paceline.errors import CaptureError, RunError, UnavailableError
@@ -31,7 +33,7 @@ _SHOWN = {
 }
 
 
-@app.command(
+@parted(
     help_epilogue=examples(
         "kernel load",
         "kernel load --set startup_pacing_gain=2.89 --set full_bw_cnt=2",
@@ -41,18 +43,15 @@ _SHOWN = {
         "kernel unload",
     )
 )
-def kernel(
-    action: Annotated[
-        Literal["load", "unload", "list", "show", "record"], Parameter(help="What to do.")
-    ],
-    which: Annotated[
-        int | None,
-        Parameter(
-            help="For `show`: a process, or a local or remote port. For `record`: a port; "
-            "default: all connections."
-        ),
-    ] = None,
-    /,
+def kernel() -> None:
+    """Load BBRv3 into the running kernel by eBPF, unload it, or watch it.
+
+    It needs root, and a stock kernel from 6.10.
+    """
+
+
+@part(kernel)
+def load(
     *,
     set_: Annotated[
         list[str] | None,
@@ -63,46 +62,76 @@ def kernel(
             "Times are in the kernel's units: microseconds or milliseconds.",
         ),
     ] = None,
+    json: Json = False,
+) -> Exit:
+    """Register the congestion control `paceline_bbr3`, which any program may then choose.
+
+    For example by `iperf3 -C paceline_bbr3`, by `ip route ... congctl`, or by the sysctl
+    `net.ipv4.tcp_congestion_control`.
+    """
+    with _explained():
+        controller.load(_settings(set_ or []))
+        _say_loaded(json=json)
+    return Exit.OK
+
+
+@part(kernel)
+def unload(*, json: Json = False) -> Exit:
+    """Remove it: no new connection can choose it, and those that use it keep it to their end."""
+    with _explained():
+        _unload(json=json)
+    return Exit.OK
+
+
+@part(kernel, "list")
+def list_(*, json: Json = False) -> Exit:
+    """List the controllers of ours that are in the kernel."""
+    with _explained():
+        _say_loaded(json=json)
+    return Exit.OK
+
+
+@part(kernel)
+def show(
+    which: Annotated[int | None, Parameter(help="A process, or a local or remote port.")] = None,
+    /,
+    *,
+    json: Json = False,
+) -> Exit:
+    """Show the state of the connections that use it."""
+    with _explained():
+        _show(which, json=json)
+    return Exit.OK
+
+
+@part(kernel)
+def record(
+    port: Annotated[
+        int | None, Parameter(help="A local or remote port. Default: all connections.")
+    ] = None,
+    /,
+    *,
     duration: Annotated[
-        str | None,
-        Parameter(help='For `record`: the duration, such as "10 s"; default: until Ctrl-C.'),
+        str | None, Parameter(help='Duration, such as "10 s". Default: until Ctrl-C.')
     ] = None,
     out: Annotated[
-        Path | None,
-        Parameter(help="For `record`: the folder to write; default: runs/paceline_bbr3."),
+        Path | None, Parameter(help="The folder to write. Default: runs/paceline_bbr3.")
     ] = None,
     memory: Memory = None,
     json: Json = False,
 ) -> Exit:
-    """Load BBRv3 into the running kernel by eBPF, unload it, or watch it.
+    """Record connections that use it as a run, which `report` draws like any other."""
+    with _explained():
+        limit_memory(memory)
+        _record(port, duration, out, json=json)
+    return Exit.OK
 
-    `load` registers the congestion control `paceline_bbr3`; any program may then choose it
-    (`iperf3 -C paceline_bbr3`, `ip route ... congctl`, the sysctl
-    `net.ipv4.tcp_congestion_control`). `unload` removes it: no new connection can choose it, and
-    connections that use it keep it until they end. `record` records connections that use it as
-    a run, which `report` draws like any other. It needs root, and a stock kernel from 6.10.
-    """
-    if which is not None and action not in ("show", "record"):
-        raise Failure("usage", f"`kernel {action}` takes no process", hint="paceline kernel --help")
-    if action != "record" and (duration, out, memory) != (None, None, None):
-        what = "only `kernel record` takes --duration, --out and --memory"
-        raise Failure("usage", what, hint="paceline kernel --help")
-    if set_ and action != "load":
-        raise Failure("usage", "only `kernel load` takes --set", hint="paceline kernel --help")
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Explain what the kernel refused, and what the machine lacks."""
     try:
-        match action:
-            case "load":
-                controller.load(_settings(set_ or []))
-                _say_loaded(json=json)
-            case "list":
-                _say_loaded(json=json)
-            case "unload":
-                _unload(json=json)
-            case "show":
-                _show(which, json=json)
-            case "record":
-                limit_memory(memory)
-                _record(which, duration, out, json=json)
+        yield
     except UnavailableError as error:
         raise files.unavailable_failure(error, "kernel") from None
     except ValueError as error:
@@ -119,7 +148,6 @@ def kernel(
         raise Failure("kernel-failed", what, hint=hint, code=Exit.RUN_FAILED) from None
     except (RunError, OSError) as error:
         raise Failure("kernel-failed", str(error), code=Exit.RUN_FAILED) from None
-    return Exit.OK
 
 
 def _settings(texts: list[str]) -> dict[str, str]:

@@ -7,13 +7,13 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from paceline import _paceline, answers, store
 from paceline.cli import console
-from paceline.cli.app import Json, app, examples, positive
+from paceline.cli.app import Json, examples, part, parted, positive
 from paceline.cli.failure import Exit, Failure
 from paceline.quantities import duration_ns, quantity, size_bytes
 from paceline.runs import Run
@@ -26,7 +26,7 @@ _SECOND = 1_000_000_000
 
 _HINTS = {
     "token": "the server prints its token when it starts; each start has a new one",
-    "address": "`paceline perf --help` shows how addresses are written",
+    "address": "`paceline perf client --help` shows how addresses are written",
     "controller": "`paceline list controllers` shows which need more than quinn tells",
     "limit": "the server's --max-time and --max-bytes set what it allows",
     "busy": "a server runs one test at a time",
@@ -37,7 +37,7 @@ _HINTS = {
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Client:
-    """The client's own options."""
+    """The options of a client."""
 
     token: Annotated[
         str | None, Parameter(help=f"The server's token. Default: the variable {_VARIABLE}.")
@@ -67,7 +67,7 @@ class Client:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Server:
-    """The server's own options."""
+    """The options of a server."""
 
     max_time: Annotated[
         str | None, Parameter(help='Maximum duration of a test. Default: "60 min".')
@@ -78,7 +78,7 @@ class Server:
     once: Annotated[bool, Parameter(negative="", help="End after one test.")] = False
 
 
-@app.command(
+@parted(
     help_epilogue=examples(
         "perf server",
         "perf server 0.0.0.0:4433 --once --json",
@@ -86,37 +86,48 @@ class Server:
         'perf client host.example:4433 --token TOKEN --reverse --cc quinn:cubic --bytes "1 GB"',
     )
 )
-def perf(
-    action: Annotated[Literal["server", "client"], Parameter(help="Which side this is.")],
-    address: Annotated[
-        str | None,
-        Parameter(help=f"HOST:PORT of the server, or to listen on. Default: {_HOST}:{_PORT}."),
-    ] = None,
-    /,
-    *,
-    client: Client = Client(),
-    server: Server = Server(),
-    json: Json = False,
-) -> Exit:
+def perf() -> None:
     """Transfer data over real QUIC between two machines, with any controller.
 
     The stack is quinn with TLS 1.3; our controllers are paced at the rate that they set.
+    """
+
+
+@part(perf, "server")
+def server_(
+    address: Annotated[
+        str | None, Parameter(help=f"HOST:PORT to listen on. Default: {_HOST}:{_PORT}.")
+    ] = None,
+    /,
+    *,
+    options: Server = Server(),
+    json: Json = False,
+) -> Exit:
+    """Serve one test at a time, until it is stopped.
+
     The server prints a token: a secret and the fingerprint of its certificate. A client without it
-    is refused. The server listens on the loopback interface unless you give another address, and
-    serves one test at a time until it is stopped.
+    is refused. The server listens on the loopback interface unless you give another address. With
+    --json it prints one object per line, and the first has `address` and `token`.
+    """
+    return _serve(_resolved(address), options, json=json)
+
+
+@part(perf, "client")
+def client_(
+    address: Annotated[
+        str | None, Parameter(help=f"HOST:PORT of the server. Default: {_HOST}:{_PORT}.")
+    ] = None,
+    /,
+    *,
+    options: Client = Client(),
+    json: Json = False,
+) -> Exit:
+    """Run a test with a server.
 
     The client prints a line each second: the data received, and the sender's RTT and window. With
-    --json, the client prints one object at the end; the server prints one object per line, and the
-    first has `address` and `token`.
+    --json it prints one object at the end.
     """
-    other, name = (client, "client") if action == "server" else (server, "server")
-    if other != type(other)():
-        what = f"these options are the {name}'s: `perf {action}` does not take them"
-        raise Failure("usage", what, hint="paceline perf --help")
-    place = _resolved(address)
-    if action == "server":
-        return _serve(place, server, json=json)
-    return _test(place, client, json=json)
+    return _test(_resolved(address), options, json=json)
 
 
 def _resolved(address: str | None) -> str:
@@ -167,8 +178,10 @@ def _serve(place: str, options: Server, *, json: bool) -> Exit:
     try:
         for line in serving:
             news = text_json.loads(line)
-            text = text_json.dumps({"schema": console.SCHEMA, **news}) if json else _news(news)
-            console.stdout().print(text, soft_wrap=True)
+            if json:
+                console.say_line({"schema": console.SCHEMA, **news})
+            else:
+                console.stdout().print(_news(news), soft_wrap=True)
     except KeyboardInterrupt:
         serving.stop()
         return Exit.OK

@@ -11,7 +11,18 @@ from cyclopts import Parameter
 
 from paceline import answers
 from paceline.cli import console, references
-from paceline.cli.app import Image, Jobs, Json, Memory, Quiet, app, examples, limit_memory
+from paceline.cli.app import (
+    Hushed,
+    Image,
+    Jobs,
+    Json,
+    Memory,
+    Quiet,
+    examples,
+    limit_memory,
+    part,
+    parted,
+)
 from paceline.cli.failure import Exit
 from paceline.study.conformance import pack
 from paceline.study.conformance.reference import Reference, draft
@@ -20,24 +31,24 @@ from paceline.study.conformance.reference import Reference, draft
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """The options of the command."""
+    """The options of `export`."""
 
     out: Annotated[
         Path | None,
-        Parameter(help="For `export`: the folder to write. Default: the draft's name and number."),
+        Parameter(help="The folder to write. Default: the draft's name and number."),
     ] = None
-    format: Annotated[Image, Parameter(help="For `export`: the format of the pictures.")] = "svg"
+    format: Annotated[Image, Parameter(help="Format of the pictures.")] = "svg"
     packets: Annotated[
         bool,
         Parameter(
             negative="",
-            help="For `export`: every packet and ACK in the traces, which are then many times "
+            help="Every packet and ACK in the traces, which are then many times "
             "larger. qvis and `import` need them.",
         ),
     ] = False
     qlog_dialect: Annotated[
         Literal["current", "0.3"],
-        Parameter(help="For `export`: version of qlog's event names; qvis needs 0.3."),
+        Parameter(help="Version of qlog's event names; qvis needs 0.3."),
     ] = "current"
     jobs: Jobs = None
     memory: Memory = None
@@ -45,7 +56,13 @@ class Options:
     quiet: Quiet = False
 
 
-@app.command(
+Cases = Annotated[
+    list[str] | None,
+    Parameter(negative="", help="References, by id or prefix. Default: all."),
+]
+
+
+@parted(
     help_epilogue=examples(
         "reference list",
         "reference export",
@@ -54,31 +71,34 @@ class Options:
         "compare runs/mine reference:b1",
     )
 )
-def reference(
-    action: Annotated[Literal["list", "export"], Parameter(help="What to do.")],
-    cases: Annotated[
-        list[str] | None,
-        Parameter(negative="", help="References, by id or prefix. Default: all."),
-    ] = None,
-    /,
-    *,
-    options: Options = Options(),
-) -> Exit:
+def reference() -> None:
     """List or write the reference traces: what the BBR of the draft does on a known path.
 
     The references are the example test cases of the BBR draft, and six baselines (`b1` to `b6`).
-    `export` runs each with `bbr3`, and writes a folder of it: the scenario, the trace of each flow
-    as qlog, a picture, and a manifest with the draft's number, the seed and the hash of each file;
-    beside them an index. Each export gives the same bytes. `compare` takes a reference in place of
-    a run, as `reference:CASE`.
+    `compare` takes a reference in place of a run, as `reference:CASE`.
+    """
+
+
+@part(reference, "list")
+def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False) -> Exit:
+    """List the references, and what the trace of each shows."""
+    return _list(references.chosen(cases or ()), json=json)
+
+
+@part(reference)
+def export(cases: Cases = None, /, *, options: Options = Options()) -> Exit:
+    """Run references with `bbr3`, and write a folder of each.
+
+    It holds the scenario, the trace of each flow as qlog, a picture, and a manifest with the
+    draft's number, the seed and the hash of each file; beside them is an index. Each export gives
+    the same bytes.
     """
     limit_memory(options.memory)
-    chosen = references.chosen(cases or ())
-    return _export(chosen, options) if action == "export" else _list(chosen, options)
+    return _export(references.chosen(cases or ()), options)
 
 
-def _list(chosen: Sequence[Reference], options: Options) -> Exit:
-    if options.json:
+def _list(chosen: Sequence[Reference], *, json: bool) -> Exit:
+    if json:
         answer: answers.References = {
             "draft": draft(),
             "references": [

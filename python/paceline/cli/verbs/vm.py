@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from paceline import _paceline, store
 from paceline.cli import console, files
-from paceline.cli.app import Json, Quiet, app, examples
+from paceline.cli.app import Hushed, Json, Quiet, examples, part, parted
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import RunError, ScenarioError, UnavailableError
 from paceline.kernel import stock
@@ -17,7 +19,7 @@ from paceline.quantities import quantity
 from paceline.reading import json_value
 
 
-@app.command(
+@parted(
     help_epilogue=examples(
         "vm prepare",
         "vm prepare --kernel linux/arch/x86/boot/bzImage --modules out/lib/modules/6.12.0",
@@ -26,15 +28,16 @@ from paceline.reading import json_value
         "vm trace scenarios/first-flow.toml --out trace.txt",
     )
 )
-def vm(
-    action: Annotated[Literal["prepare", "list", "remove", "trace"], Parameter(help="What to do.")],
-    name: Annotated[
-        str | None,
-        Parameter(
-            help="For `remove`: the snapshot's hash, or a prefix of it. For `trace`: the scenario."
-        ),
-    ] = None,
-    /,
+def vm() -> None:
+    """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller.
+
+    A kernel is the distribution's or your own build, unmodified. Runs use the latest snapshot.
+    Nothing is downloaded.
+    """
+
+
+@part(vm)
+def prepare(
     *,
     kernel: Annotated[
         Path | None,
@@ -46,47 +49,70 @@ def vm(
             help="Folder of the kernel's modules. Default: next to the kernel, or /lib/modules."
         ),
     ] = None,
-    out: Annotated[
-        Path | None, Parameter(help="For `trace`: the file to write; it must not exist.")
-    ] = None,
-    seed: Annotated[
-        int | None, Parameter(help="For `trace`: the seed. Default: the scenario's.")
-    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller.
+    """Boot a kernel once, and save the state of that machine, from which every run starts.
 
-    `prepare` boots a kernel in QEMU once, together with Paceline's own program, and saves the state
-    of that machine; every run starts from it. The kernel is the distribution's or your own
-    build, unmodified. Runs use the latest snapshot; preparing the same kernel again selects it.
-    Nothing is downloaded.
+    It boots in QEMU, together with Paceline's own program. Preparing the same kernel again selects
+    it.
+    """
+    with _explained():
+        _say([_prepare(kernel, modules, quiet=quiet or json)], json=json, one=True)
+    return Exit.OK
 
-    `trace` runs a scenario and writes what the kernel's own controller of the first flow (reno,
-    cubic, bbr or dctcp) received and did, event by event, as a golden trace that
+
+@part(vm, "list")
+def list_(*, json: Json = False, _quiet: Hushed = False) -> Exit:
+    """List the snapshots; the one that runs use comes first."""
+    with _explained():
+        _say(images(), json=json)
+    return Exit.OK
+
+
+@part(vm)
+def remove(
+    name: Annotated[str | None, Parameter(help="The snapshot's hash, or a prefix of it.")] = None,
+    /,
+    *,
+    json: Json = False,
+    _quiet: Hushed = False,
+) -> Exit:
+    """Remove a snapshot."""
+    with _explained():
+        _remove(name, json=json)
+    return Exit.OK
+
+
+@part(vm)
+def trace(
+    scenario: Annotated[str | None, Parameter(help="The scenario.")] = None,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(help="The file to write; it must not exist.")] = None,
+    seed: Annotated[int | None, Parameter(help="Seed. Default: the scenario's.")] = None,
+    json: Json = False,
+    _quiet: Hushed = False,
+) -> Exit:
+    """Run a scenario, and write what the kernel's controller of the first flow received and did.
+
+    The controller is reno, cubic, bbr or dctcp. The file is a golden trace, event by event, that
     `paceline conformance --traces` replays.
     """
-    if name is not None and action not in ("remove", "trace"):
-        raise Failure("usage", f"`vm {action}` takes no name", hint="paceline vm --help")
-    if action != "trace" and (out, seed) != (None, None):
-        what = "only `vm trace` takes --out and --seed"
-        raise Failure("usage", what, hint="paceline vm --help")
+    with _explained():
+        _trace(scenario, out, seed, json=json)
+    return Exit.OK
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Explain what the machine lacks, and why a run failed."""
     try:
-        match action:
-            case "prepare":
-                image = _prepare(kernel, modules, quiet=quiet or json)
-                _say([image], json=json, one=True)
-            case "list":
-                _say(images(), json=json)
-            case "remove":
-                _remove(name, json=json)
-            case "trace":
-                _trace(name, out, seed, json=json)
+        yield
     except UnavailableError as error:
         raise files.unavailable_failure(error, "vm") from None
     except RunError as error:
         raise Failure("vm-failed", str(error), code=Exit.RUN_FAILED) from None
-    return Exit.OK
 
 
 def images() -> list[dict[str, Any]]:
