@@ -23,6 +23,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # pytest-xdist tells its workers a width, and commands write as widely as COLUMNS says.
 os.environ.pop("COLUMNS", None)
+# And readline, which pytest loads, tells it to the processes that tests start.
+os.unsetenv("COLUMNS")
 
 # A test does not judge how busy the machine is.
 settings.register_profile("paceline", deadline=None)

@@ -37,6 +37,7 @@ CALLS = (
     "list controllers bbr3",
     "list columns samples",
     "list metrics jain",
+    "playground --no-browser",
     "reference list",
     "report record --format png",
     "run one.toml --out one",

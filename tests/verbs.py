@@ -71,7 +71,17 @@ WRITERS: dict[str, tuple[str, ...]] = {
 }
 #: Verbs that write no file. `serve` writes on request, and is killed in a test of its own.
 #: `vm` needs a kernel and minutes; what it writes is under its own name only when it is complete.
-READERS = {"check", "compare", "completion", "conformance", "doctor", "kernel", "list", "serve"}
+READERS = {
+    "check",
+    "compare",
+    "completion",
+    "conformance",
+    "doctor",
+    "kernel",
+    "list",
+    "playground",
+}
+READERS |= {"serve"}
 # `shell` writes one record, when its programs have ended; it has tests of its own.
 READERS |= {"vm", "shell"}
 # So does `perf`, when its test has ended.
