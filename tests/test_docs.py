@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import shlex
 import subprocess
@@ -117,6 +118,29 @@ def test_a_menu_shows_every_page_of_the_site(site: Path) -> None:
     pages = {page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")}
     nav = (ROOT / "mkdocs.yml").read_text()
     assert not [page for page in pages if f"- {page}\n" not in nav], "pages that no menu shows"
+    first = nav[nav.index("nav:") : nav.index("- Guides:")]
+    assert first.count(".md\n") <= 10
+
+
+def test_generated_pages_come_last_in_a_search(site: Path) -> None:
+    text = (site / "search" / "index.js").read_text("utf-8")
+    index = json.loads(text.removeprefix("const INDEX = ").rstrip(";\n"))
+    weights = {each["location"].partition("#")[0]: each["weight"] for each in index}
+    assert weights["guide/fit.html"] == 1.0
+    generated = {page.stem for page in (ROOT / "docs" / "reference").glob("*.md")}
+    assert generated
+    assert all(weights[f"reference/{name}.html"] < 0.1 for name in generated)
+    assert weights["stacks.html"] < 0.1
+    assert "weight *" in (site / "find.js").read_text()
+    words = ("slow", "upload")
+    titles = [each["location"] for each in index if all(w in each["title"].lower() for w in words)]
+    assert titles[0].startswith("guide/slow-upload.html")
+
+
+def test_the_first_page_has_the_cards_of_the_readme() -> None:
+    index, readme = ((ROOT / name).read_text() for name in ("docs/index.md", "README.md"))
+    cards = readme[readme.index("## Is my BBR right?") : readme.index("## Where to go on")]
+    assert cards.replace("](docs/", "](") in index
 
 
 @pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
@@ -147,7 +171,12 @@ def test_the_readme_prints_what_its_commands_print(
     monkeypatch.setenv("COLUMNS", "100")
     readme = (ROOT / "README.md").read_text().replace("\\\n", "")
     blocks = [text for kind, text in BLOCK.findall(readme) if kind == "console"]
-    assert len(blocks) == 3
+    assert len(blocks) == 4
+    # A transfer of CUBIC, as a capture.
+    path = ("--set", "path.rate=20 Mbit/s", "--set", "path.loss=0.05 %")
+    length = ("--set", "run.duration=20 s", "--set", "run.record.packets=true")
+    cli("run", "single/cubic-100M-40ms-1bdp", *path, *length, "--out", "sent")
+    assert cli("export", "sent", "--format", "pcapng", "--out", "home.pcapng").returncode == 0
     for entry in "".join(blocks).removeprefix("$ ").split("\n$ "):
         line, *shown = entry.splitlines()
         command, *arguments = shlex.split(line, comments=True)
@@ -158,6 +187,10 @@ def test_the_readme_prints_what_its_commands_print(
         printed = iter([" ".join(text.split()) for text in result.stdout.splitlines()])
         for text in shown:
             assert text == "..." or " ".join(text.split()) in printed, f"{line}: {text}"
+
+
+def test_the_readme_is_read_in_three_minutes() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 700
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:

@@ -8,10 +8,10 @@ const times = (text, word) => text.split(word).length - 1;
 const search = () => {
   const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
   const hits = [];
-  for (const { location, title, text } of words.length ? INDEX : []) {
+  for (const { location, title, text, weight } of words.length ? INDEX : []) {
     const [head, body] = [title.toLowerCase(), text.toLowerCase()];
     if (!words.every((word) => head.includes(word) || body.includes(word))) continue;
-    hits.push({ location, title, text, score: words.reduce((sum, word) => sum + 10 * times(head, word) + Math.min(times(body, word), 5), 0) });
+    hits.push({ location, title, text, score: weight * words.reduce((sum, word) => sum + 10 * times(head, word) + Math.min(times(body, word), 5), 0) });
   }
   hits.sort((one, other) => other.score - one.score);
   count.textContent = words.length ? `${hits.length} section${hits.length === 1 ? "" : "s"}${hits.length > MOST ? `, the best ${MOST} shown` : ""}` : "";

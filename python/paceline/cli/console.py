@@ -56,6 +56,16 @@ def _words(cell: Any) -> list[str]:
     return _text(cell).split()
 
 
+#: What a line does not break: a number and its unit; a word, in which what is in backticks can be
+#: copied.
+_UNIT = r"(?:%|[kMGT]?(?:bit/s|B)|[mun]?s|min)(?!\S)"
+_WORD = re.compile(rf"\S*[0-9] {_UNIT}|(?:`[^`]*`|\S)+")
+
+
+def _tokens(cell: Any) -> list[str]:
+    return [found[0] for found in _WORD.finditer(_text(cell))]
+
+
 def _shares(least: list[int], most: list[int], room: int) -> list[int]:
     """Return the widths of columns: from these to those, the narrow ones first, in this room."""
     for cap in range(max(most), 0, -1):
@@ -63,10 +73,6 @@ def _shares(least: list[int], most: list[int], room: int) -> list[int]:
         if sum(widths) <= room:
             break
     return widths
-
-
-#: A word of a sentence, which a line does not break: what is in backticks can be copied.
-_WORD = re.compile(r"(?:`[^`]*`|\S)+")
 
 
 def folded(text: str, width: int) -> str:
@@ -132,8 +138,9 @@ class _Plain(Console):
         names = [max(map(len, head.split() or [""])) for head in heads]
         words = [max(name, widest(_words, nth)) for nth, name in enumerate(names)]
         most = [max(len(head), widest(_lines, nth)) for nth, head in enumerate(heads)]
+        tokens = [max(name, widest(_tokens, nth)) for nth, name in enumerate(names)]
         numbers = [
-            max(name, widest(_lines if column.justify == "right" else _words, nth))
+            max(name, widest(_lines, nth)) if column.justify == "right" else words[nth]
             for nth, (name, column) in enumerate(zip(names, table.columns, strict=True))
         ]
         room = self.width - 2 * len(heads)
@@ -146,10 +153,14 @@ class _Plain(Console):
             above = [title]
         if sum(most) <= room:
             return Group(*above, table)
-        least = numbers if sum(numbers) <= room else words
-        if sum(least) <= room or not rows:
+        ways = (numbers, tokens, words)
+        least = next((way for way in ways if sum(way) <= room), None if rows else words)
+        if least is not None:
             for column, width in zip(table.columns, _shares(least, most, room), strict=True):
                 column.width = width
+                column._cells = [
+                    folded(cell, width) if isinstance(cell, str) else cell for cell in column._cells
+                ]
             return Group(*above, table)
         return Group(*above, *_records(heads, rows))
 
