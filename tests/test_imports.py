@@ -18,7 +18,7 @@ from paceline.cli.app import app
 
 #: What takes long to load, and what it is for.
 HEAVY = frozenset(
-    {"polars", "numpy", "scipy", "matplotlib", "sqlglot", "tornado", "jinja2", "pandas"}
+    {"polars", "numpy", "scipy", "matplotlib", "sqlglot", "tornado", "jinja2", "pandas", "ray"}
 )
 #: The parser and the output of the command.
 SCREEN = frozenset({"cyclopts", "rich"})
@@ -71,7 +71,8 @@ def test_the_help_loads_no_verb(tmp_path: Path, arguments: tuple[str, ...]) -> N
         ("run", "small.toml", "--out", "run"),
         ("check", "small.toml"),
         ("run", "--help"),
-        ("list", "metrics"),
+        ("list",),
+        *(("list", what) for what in ("metrics", "scenarios", "claims", "exports", "imports")),
         ("list", "controllers", "bbr3"),
         ("report", "--help"),
         ("init", "new.toml"),
@@ -87,9 +88,19 @@ def test_what_reads_no_table_loads_no_library_for_tables(
     assert loaded(tmp_path, *arguments).isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("verb", [verb for verb in verbs.VERBS if verb != "serve"])
-def test_the_help_of_a_verb_loads_no_pictures(tmp_path: Path, verb: str) -> None:
-    assert loaded(tmp_path, verb, "--help").isdisjoint({"matplotlib", "jinja2", "tornado", "ray"})
+PARTS = ("kernel record", "perf client", "reference export", "vm prepare")
+
+
+@pytest.mark.parametrize("verb", [*verbs.VERBS, *PARTS])
+def test_the_help_of_a_verb_loads_no_library_that_only_its_work_needs(
+    tmp_path: Path, verb: str
+) -> None:
+    assert loaded(tmp_path, *verb.split(), "--help").isdisjoint(HEAVY)
+
+
+def test_claims_are_listed_without_statistics_and_pictures(tmp_path: Path) -> None:
+    # Their queries are checked, which needs their parser.
+    assert loaded(tmp_path, "claims", "--list") & HEAVY <= {"sqlglot"}
 
 
 def test_a_verb_loads_no_other(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "python" / "paceline"
 #: The rooms from the ground up, each with those that may use each other in it. A module that is not
 #: named is in the room of its folder.
 ROOMS = [
-    {"answers", "pages", "errors", "names", "quantities", "memory", "reading", "measures"}
+    {"answers", "later", "pages", "errors", "names", "quantities", "memory", "reading", "measures"}
     | {"query", "statistics"}
     | {"grid", "store", "controller", "guests", "shipped", "kernel"},
     {"show"},

@@ -12,12 +12,16 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from paceline.exchange.declared import Export, Record
+from paceline.later import later
 from paceline.runs import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = later("polars")
 
 #: Version of the file format.
 _VERSION = 4

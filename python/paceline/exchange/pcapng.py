@@ -11,15 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline
 from paceline.exchange.declared import Export, Record
+from paceline.later import later
 from paceline.quantities import size_bytes
 from paceline.reading import toml
 from paceline.runs import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = later("polars")
 
 
 @dataclass

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-import polars as pl
-
 if TYPE_CHECKING:
+    import polars as pl
+
     from paceline._paceline import Outcome
 
 

@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -20,7 +20,9 @@ from paceline.cli.app import Controllers, Json, Memory, app, examples, limit_mem
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.serve import limits
-from paceline.serve.server import Server
+
+if TYPE_CHECKING:
+    from paceline.serve.server import Server
 
 
 def _port(_: object, value: int) -> None:
@@ -48,6 +50,8 @@ def serve(
     The page is reachable from this machine only, at the printed address, which contains a new
     secret each time. Scenarios run from the page may not name files.
     """
+    from paceline.serve.server import Server
+
     limit_memory(memory)
     bring(controllers)
     if not folder.is_dir():

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from paceline import _paceline
 from paceline.grid import Axis, Overrides, crossed
-from paceline.query import Query
 from paceline.study.claims.changes import Change
 from paceline.study.claims.expressions import Expression
 from paceline.study.claims.pictures import Picture
 from paceline.study.claims.tables import Table
+
+if TYPE_CHECKING:
+    from paceline.query import Query
 
 #: Seeds of a short form that does not set them.
 QUICK_SEEDS = 2

@@ -7,16 +7,21 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, batch, guests, store
 from paceline.batch import Job, Room, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.grid import Overrides
-from paceline.query import TABLES, Query
+from paceline.later import later
 from paceline.runs import Run, load
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from paceline.query import Query
+else:
+    pl = later("polars")
 
 
 @dataclass
@@ -49,9 +54,7 @@ class Record:
 
 
 #: Types of columns that JSON restores unchanged.
-_PLAIN = {
-    str(t): t for t in (pl.Int32, pl.Int64, pl.UInt32, pl.UInt64, pl.Float64, pl.String, pl.Boolean)
-}
+_PLAIN = ("Int32", "Int64", "UInt32", "UInt64", "Float64", "String", "Boolean")
 
 
 def _packed(frame: pl.DataFrame) -> list[list[Any]] | None:
@@ -65,7 +68,8 @@ def _packed(frame: pl.DataFrame) -> list[list[Any]] | None:
 
 
 def _unpacked(columns: list[list[Any]]) -> pl.DataFrame:
-    return pl.DataFrame([pl.Series(name, values, _PLAIN[kind]) for name, kind, values in columns])
+    kinds: dict[str, Any] = {name: getattr(pl, name) for name in _PLAIN}
+    return pl.DataFrame([pl.Series(name, values, kinds[kind]) for name, kind, values in columns])
 
 
 class Pool:
@@ -171,6 +175,8 @@ class Pool:
 def ask(run: Run, query: Query) -> pl.DataFrame | str:
     """Return the answer to a query over the tables of a run, or why there is none."""
     tables = {}
+    from paceline.query import TABLES
+
     for name in TABLES:
         table = run.inner.table(name)
         if table is not None:

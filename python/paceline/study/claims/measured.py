@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paceline.query import Query
 from paceline.study.claims.claim import Case
 from paceline.study.claims.expressions import Flows
 from paceline.study.claims.jobs import Record
 from paceline.study.claims.quantity import Quantity, QuantityError
+
+if TYPE_CHECKING:
+    from paceline.query import Query
 
 #: The metrics of several flows that are added up, by suffix; the others are averaged.
 _ADDITIVE = ("_bps", "_bytes", "_packets", "_count")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paceline.query import Query, QueryError
 from paceline.study.claims.expressions import Expression, Place
+
+if TYPE_CHECKING:
+    from paceline.query import Query
 
 
 class PictureError(ValueError):
@@ -69,6 +71,10 @@ def _expressions(table: dict[str, str]) -> dict[str, Expression]:
 
 
 def _queries(texts: list[str]) -> tuple[Query, ...]:
+    if not texts:
+        return ()
+    from paceline.query import Query, QueryError
+
     queries = []
     for text in texts:
         try:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline
 from paceline.errors import ScenarioError
 from paceline.grid import Axis, Overrides, overrides_of, read_axes
 from paceline.names import nearest
-from paceline.query import Query, QueryError
 from paceline.reading import read_text, toml
 from paceline.study.claims.changes import Change
 from paceline.study.claims.claim import QUICK_SEEDS, Bound, Case, Claim, Quick
@@ -20,6 +19,9 @@ from paceline.study.claims.expressions import Expression, ExpressionError
 from paceline.study.claims.pictures import Picture, PictureError
 from paceline.study.claims.tables import Table, TableError
 from paceline.study.claims.where import ClaimError, Where, lines
+
+if TYPE_CHECKING:
+    from paceline.query import Query
 
 _REQUIRED = ("id", "topic", "source", "published", "measured", "accept")
 _TEXTS = ("id", "topic", "source", "published", "measures", "why", "about", "choice")
@@ -261,6 +263,8 @@ def _is_figure(figure: object) -> bool:
 
 
 def _query(where: Where, name: str, text: object) -> Query:
+    from paceline.query import Query, QueryError
+
     try:
         return Query.read(_text(where, name, text))
     except QueryError as error:

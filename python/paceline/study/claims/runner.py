@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline
 from paceline.batch import Emulated, Job, Watch
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
-from paceline.query import Query
 from paceline.study.claims.changes import Change
 from paceline.study.claims.claim import Claim
 from paceline.study.claims.conformance import conformance_values
@@ -30,6 +29,9 @@ from paceline.study.claims.quantity import Quantity, QuantityError
 from paceline.study.claims.results import Changed, Condition, Figure, Result
 from paceline.study.claims.startup import startup_values
 from paceline.study.claims.tables import Filled, TableError
+
+if TYPE_CHECKING:
+    from paceline.query import Query
 
 
 @dataclass

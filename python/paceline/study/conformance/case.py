@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.grid import overrides_of
-from paceline.query import Query, QueryError
 from paceline.reading import read_toml
+
+if TYPE_CHECKING:
+    from paceline.query import Query
 
 #: The tables that a step's query may use; `draft.tables_of` describes them.
 TABLES = frozenset({"samples", "visits", "events", "queue", "path"})
@@ -104,6 +106,8 @@ def _step(path: Path, table: dict[str, Any]) -> Step:
         raise CaseError(f"{path}: a step's number is the draft's, such as number = 1")
     where = f"step {number}"
     says, text = (_text(path, where, table, key) for key in ("says", "query"))
+    from paceline.query import Query, QueryError
+
     try:
         return Step(number, says, Query.read(text, TABLES))
     except QueryError as error:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, batch, guests, quantities, store
 from paceline.batch import Job, Outcome, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.errors import ScenarioError
-from paceline.query import HOLDS, QueryError
+from paceline.later import later
 from paceline.reading import read_toml, toml
 from paceline.runs import Run, load
 from paceline.study.conformance.case import Case, CaseError
 from paceline.study.conformance.names import NAMES, Names
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = later("polars")
 
 
 @dataclass(frozen=True)
@@ -294,6 +297,8 @@ def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
 
 def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
     """Judge each step in the record of a run."""
+    from paceline.query import HOLDS, QueryError
+
     tables = tables_of(run, names)
     for step in case.steps:
         try:

@@ -6,18 +6,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paceline import memory
 from paceline.errors import MemoryLimitError
+from paceline.later import later
 from paceline.quantities import quantity
 from paceline.runs import Run
 
-Series = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+else:
+    pl = later("polars")
+    np = later("numpy")
+
+Series: TypeAlias = "NDArray[np.float64]"
 
 #: Bytes of IPv4 and TCP headers with timestamps.
 HEADER = 52

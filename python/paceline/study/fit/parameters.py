@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from paceline.later import later
 from paceline.study.fit.estimates import Estimate, Path, Z
 from paceline.study.fit.observed import Observed
 
-Flags = NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    np = later("numpy")
+
+Flags: TypeAlias = "NDArray[np.bool_]"
 
 #: Losses with a longer queue than this share of the maximum may be those of a full queue.
 CALM = 0.7

@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
-
-import polars as pl
 
 from paceline import _paceline, answers, store
 from paceline.grid import Axis, Grid
+from paceline.later import later
 from paceline.measures import times
 from paceline.reading import read_parquet
 from paceline.statistics import aggregate
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = later("polars")
 
 #: Maximum number of points of the first axis that have their own folder.
 _PARTITIONS = 64
@@ -51,15 +55,13 @@ def _partitions(axis: Axis) -> list[Path]:
 
 def keys(grid: Grid) -> dict[str, Any]:
     """Return the columns with a run's position in the grid, with their types."""
+    known = ((int, pl.Int64), (float, pl.Float64))
     types: dict[str, Any] = {}
     for axis in grid.axes:
         for nth, key in enumerate(axis.keys):
             values = [point.overrides[nth][1] for point in axis.points]
-            types[key] = next((t for read, t in _TYPES if _all(read, values)), pl.String)
+            types[key] = next((t for read, t in known if _all(read, values)), pl.String)
     return types
-
-
-_TYPES = ((int, pl.Int64), (float, pl.Float64))
 
 
 def _all(read: Any, values: Iterable[str]) -> bool:
@@ -150,15 +152,16 @@ def together(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
             found = over_seeds(cells[part], limits[part])
             if found is not None:
                 rows.append({**dict(place), "metric": name, **found})
-    schema = {**_text(grid), "metric": pl.String, **_STATISTICS}
+    schema = {**_text(grid), "metric": pl.String}
+    schema |= {name: getattr(pl, kind) for name, kind in _STATISTICS.items()}
     return _typed(grid, pl.DataFrame(rows, schema=schema))
 
 
 #: Statistics of a metric at a point, by the columns that hold them.
-_STATISTICS: dict[str, Any] = {
-    **dict.fromkeys(("mean", "median", "low", "high", "median_low", "median_high"), pl.Float64),
-    **dict.fromkeys(("count", "runs", "censored"), pl.UInt32),
-    "coverage_ratio": pl.Float64,
+_STATISTICS = {
+    **dict.fromkeys(("mean", "median", "low", "high", "median_low", "median_high"), "Float64"),
+    **dict.fromkeys(("count", "runs", "censored"), "UInt32"),
+    "coverage_ratio": "Float64",
 }
 
 
