@@ -48,6 +48,9 @@ impl Series<'_> {
             let base = known.map_or(0, |flow| crate::column::saturate(flow.base_rtt.as_nanos()));
             let mss = known.map_or(0, |flow| i64::from(flow.mss));
             let rtt = base.max(path.rtt).max(1);
+            if !flow.rows.is_empty() && !self.pauses(flow, rtt) {
+                continue;
+            }
             let stall = self.longest(number, flow, &path, rtt, false);
             let keeps = stall.filter(|stall| stall.acknowledged >= PACKETS * mss);
             kept.extend(keeps);
@@ -108,7 +111,7 @@ impl Series<'_> {
         let Some(changes) = self.changes() else {
             return path;
         };
-        for (time, link, key, value) in changes {
+        for &(time, link, key, value) in changes {
             let link = link.map_or(0, |link| link as usize);
             match (key, value) {
                 ("rtt", Some(rtt)) => path.rtt = path.rtt.max(rtt as i64),
@@ -148,6 +151,26 @@ impl Series<'_> {
                 || lossy
                     .map(|(_, lossy)| lossy.meet(span))
                     .any(|both| both.is_some())
+        })
+    }
+
+    /// Whether a flow's receiver hands over nothing for [`ROUNDS`] round trips, whatever the cause.
+    fn pauses(&self, flow: &FlowSeries, rtt: i64) -> bool {
+        let mut since = None;
+        flow.rows.iter().any(|row| {
+            let (Some(time), Some(goodput)) = (self.times.get(*row), self.goodputs.get(*row))
+            else {
+                return false;
+            };
+            match since {
+                Some((from, handed)) if handed == *goodput => {
+                    time.saturating_sub(from) / rtt >= ROUNDS
+                }
+                _ => {
+                    since = Some((*time, *goodput));
+                    false
+                }
+            }
         })
     }
 

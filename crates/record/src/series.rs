@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use arrow_array::{Array, Int64Array, UInt32Array};
+use arrow_array::{Array, ArrayAccessor, Int64Array, UInt32Array};
 use paceline_units::Rate;
 
 use crate::column::saturate;
@@ -47,6 +47,9 @@ pub(crate) struct LinkSeries {
     pub(crate) flows: Vec<usize>,
 }
 
+/// A change that the scenario makes: time, link, key and new value.
+pub(crate) type Change<'a> = (i64, Option<u32>, &'a str, Option<f64>);
+
 /// The rows of a run in the form that metrics use.
 #[derive(Debug)]
 pub struct Series<'a> {
@@ -73,6 +76,7 @@ pub struct Series<'a> {
     dropped: &'a [i64],
     offered: &'a [i64],
     pub(crate) events: TableView<'a>,
+    changes: OnceCell<Option<Vec<Change<'a>>>>,
     sorted_rtts: OnceCell<Vec<i64>>,
     sorted_delays: OnceCell<Vec<i64>>,
 }
@@ -162,6 +166,7 @@ impl<'a> Series<'a> {
             dropped: queue.values("dropped_packets")?,
             offered: queue.values("offered_packets")?,
             events,
+            changes: OnceCell::new(),
             sorted_rtts: OnceCell::new(),
             sorted_delays: OnceCell::new(),
         })
@@ -438,25 +443,34 @@ impl<'a> Series<'a> {
         let concerns = |link: Option<u32>| {
             link.is_none_or(|link| meets.get(link as usize).copied().unwrap_or(false))
         };
-        let of_key = self.changes()?.filter(|(_, _, of, _)| *of == key);
+        let of_key = self.changes()?.iter().filter(|(_, _, of, _)| *of == key);
         let changed = of_key.filter(|(_, link, ..)| concerns(*link));
-        changed.map(|(t, ..)| t).max()
+        changed.map(|(t, ..)| *t).max()
     }
 
-    /// The changes that the scenario made: time, link, key and new value.
-    pub(crate) fn changes(
-        &self,
-    ) -> Option<impl Iterator<Item = (i64, Option<u32>, &str, Option<f64>)>> {
-        let times = self.events.values("t_ns").ok()?;
-        let links = self.events.ids("link").ok()?;
-        let values = self.events.numbers("value").ok()?;
-        let kinds = self.events.texts("kind").ok()?;
-        let keys = self.events.texts("key").ok()?;
-        let rows = times.iter().zip(links).zip(values);
-        let changes = rows.zip(kinds.into_iter().zip(keys));
-        Some(changes.filter_map(|(((time, link), value), (kind, key))| {
-            (kind == Some(CHANGE)).then_some((*time, link, key?, value))
-        }))
+    /// The changes that the scenario made.
+    pub(crate) fn changes(&self) -> Option<&[Change<'a>]> {
+        let found = || {
+            let times = self.events.values("t_ns").ok()?;
+            let links = self.events.ids("link").ok()?;
+            let values = self.events.numbers("value").ok()?;
+            let kinds = self.events.texts("kind").ok()?;
+            let keys = self.events.texts("key").ok()?;
+            let is_change: Vec<bool> = (kinds.values().iter())
+                .map(|kind| kind == Some(CHANGE))
+                .collect();
+            let changes = kinds.keys().iter().enumerate().filter(|(_, kind)| {
+                kind.is_some_and(|kind| is_change.get(kind as usize) == Some(&true))
+            });
+            let change = |(row, _): (usize, Option<i32>)| {
+                let link = links.is_valid(row).then(|| links.value(row));
+                let value = values.is_valid(row).then(|| values.value(row));
+                let key = keys.is_valid(row).then(|| keys.value(row));
+                Some((*times.get(row)?, link, key?, value))
+            };
+            Some(changes.filter_map(change).collect())
+        };
+        self.changes.get_or_init(found).as_deref()
     }
 }
 
