@@ -132,16 +132,16 @@ def test_a_wrong_call_is_in_plain_words(
 def test_a_hint_names_no_option_of_another_command() -> None:
     for verb in ("check", "run", "import"):
         load([verb])
-    assert _fitted("free some space, or choose another place with --out", "check") == (
+    assert _fitted("free some space, or choose another place with --out", ["check"]) == (
         "free some space"
     )
-    assert _fitted("choose another folder with --out, or discard it with --fresh", "run") == (
+    assert _fitted("choose another folder with --out, or discard it with --fresh", ["run"]) == (
         "choose another folder with --out"
     )
-    assert _fitted("raise --memory", "import") is None
-    assert _fitted("raise --memory", "run") == "raise --memory"
+    assert _fitted("raise --memory", ["import"]) is None
+    assert _fitted("raise --memory", ["run"]) == "raise --memory"
     kept = "`paceline run --set run.record.packets=true` makes one; name it"
-    assert _fitted(kept, "import") == kept
+    assert _fitted(kept, ["import"]) == kept
 
 
 def test_an_error_that_nobody_explained_is_a_fault(
@@ -152,7 +152,7 @@ def test_an_error_that_nobody_explained_is_a_fault(
     def broken(*_: object, **__: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr(cli, "app", broken)
+    monkeypatch.setattr(cli, "_ordered", broken)
     assert cli.main(["doctor"]) == 1
     said = capsys.readouterr().err
     assert "error: a fault of Paceline: KeyError: 'lost'" in said

@@ -399,7 +399,7 @@ def test_without_a_client_it_is_a_shell(tmp_path: Path, shell: str) -> None:
         os.write(ours, b"\x03")
         os.write(ours, b"exit 5\n")
         # What it prints has to be taken.
-        until(b"record: ")
+        until(b"record:")
         assert process.wait(timeout=20) == 5
     finally:
         process.kill()
