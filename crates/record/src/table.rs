@@ -256,6 +256,7 @@ impl Contents {
         }
     }
 
+    #[cfg(feature = "folder")]
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
