@@ -1,6 +1,6 @@
 //! Timeouts that were necessary, spurious, and partly spurious.
 
-use paceline_units::{Bytes, Instant};
+use paceline_units::{Bytes, Duration, Instant};
 
 use super::harness::{Fate, Told, Window, World, at, ms};
 use crate::{Acknowledgment, Receiver, ReceiverConfig, Segment, SenderConfig};
@@ -344,4 +344,65 @@ fn a_retransmission_lost_after_a_timeout_reduces_again() {
             "{recovery:?}"
         );
     }
+}
+
+/// 200 segments in flight are lost. In the slow start after the timeout, in rounds of 1, 2 and 4
+/// retransmissions, the first two of the third round are lost again; the window then is four
+/// segments, and the controller reduces it to three. Returns the retransmissions in each round trip from the timeout on;
+/// the last counts all later ones.
+fn a_long_loss_and_two_lost_again(recovery: crate::Recovery) -> [u64; 12] {
+    let config = SenderConfig {
+        recovery,
+        f_rto: false,
+        ..F_RTO_ALONE
+    };
+    let (mut lost, mut free) = (0, at(0));
+    let data = |_: u64, segment: &Segment| {
+        let blackout = segment.sent >= at(100) && segment.sent < at(200);
+        let third = segment.retransmission && (203_000..205_000).contains(&segment.seq);
+        let again = third && lost < 2;
+        lost += u32::from(again);
+        if blackout || again {
+            return vec![];
+        }
+        // A link takes 100 us for each: the sender acts on every acknowledgment.
+        let arrival = (segment.sent + ms(20)).max(free);
+        free = arrival + Duration::from_micros(100);
+        vec![arrival.since(segment.sent)]
+    };
+    let mut controller = Window::new(200);
+    controller.slow_start = true;
+    controller.reduced = 3_000;
+    let mut world = World::with(config, controller, data, direct);
+    world.receiver = Receiver::new(ReceiverConfig {
+        ack_every: 1,
+        ..ReceiverConfig::default()
+    });
+    world.sender.write(at(0), 200_000);
+    world.run(at(90));
+    world.now = at(100);
+    world.sender.write(at(100), 200_000);
+    world.run(at(5_000));
+    let told = &world.sender.controller().told;
+    assert_eq!(told.iter().filter(|told| **told == Told::Enter).count(), 1);
+    let again = world.sent.iter().filter(|segment| segment.retransmission);
+    let times: Vec<Instant> = again.map(|segment| segment.sent).collect();
+    let mut rounds = [0; 12];
+    for time in &times {
+        let round = time.since(times[0]).as_micros() / 40_000;
+        rounds[(round as usize).min(11)] += 1;
+    }
+    rounds
+}
+
+/// RFC 5681 equation (4): half of the 197 segments outstanding bound the window, not the three to which a window of four
+/// is reduced. The two of the third round that arrive let two be sent; from there the pipe doubles each round, as every
+/// acknowledgment is safe, until all 202 are sent: 200, and two again.
+#[test]
+fn a_lost_retransmission_does_not_pin_the_window_of_the_rest() {
+    let rounds = a_long_loss_and_two_lost_again(crate::Recovery::RackPrr);
+    assert_eq!(rounds, [1, 2, 4, 2, 4, 8, 16, 32, 64, 69, 0, 0]);
+    // Linux reduces the window of the moment: three segments a round trip.
+    let rounds = a_long_loss_and_two_lost_again(crate::Recovery::Linux);
+    assert_eq!(rounds, [1, 2, 4, 2, 3, 3, 3, 3, 3, 3, 3, 172]);
 }
