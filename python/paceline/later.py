@@ -1,10 +1,12 @@
-"""Modules that take long to load, loaded when they are first used."""
+"""Modules that take long to load, loaded when something of them is first used."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["numpy", "polars"]
 
 
 class _Later(ModuleType):
@@ -14,6 +16,8 @@ class _Later(ModuleType):
         return found
 
 
-def later(name: str) -> Any:
-    """Return what stands for a module, and loads it when something of it is used."""
-    return _Later(name)
+if TYPE_CHECKING:
+    import numpy
+    import polars
+else:
+    numpy, polars = _Later("numpy"), _Later("polars")

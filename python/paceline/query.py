@@ -13,19 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
 
-from paceline.later import later
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
+from paceline.later import polars as pl
 
 #: The column with the result of a query that judges.
 HOLDS = "holds"

@@ -7,18 +7,12 @@ from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paceline.exchange.declared import Asked, Export, Import, Imported, ImportFailedError
 from paceline.exchange.mahimahi import LIMIT_MS, LONG_MS, quote
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.quantities import duration_ns, rate_bps
 from paceline.runs import Run
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 TABLES = ("flows", "samples", "queue", "events", "packets")
 _DELIMITERS = ",;\t"

@@ -12,16 +12,11 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline.exchange.declared import Export, Record
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.runs import Run
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 #: Version of the file format.
 _VERSION = 4

@@ -11,19 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline import _paceline
 from paceline.exchange.declared import Export, Record
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.quantities import size_bytes
 from paceline.reading import toml
 from paceline.runs import Run
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 
 @dataclass

@@ -15,18 +15,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline._paceline import __version__
 from paceline.exchange.declared import Export, Record
 from paceline.exchange.pcapng import ack_bytes, headers
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.runs import Run
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 Event = tuple[int, str, dict[str, Any]]
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import cycle, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from paceline.exchange.declared import Export
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.runs import Run
 from paceline.show.sequence import Trace, traces
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 #: For one flow, tcptrace's colours: data white, ACKs green, the window yellow, SACK purple.
 _ALONE = {"send": "white", "ack": "green", "window": "yellow", "sack": "purple", "again": "red"}

@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline import _paceline, pages, store
 from paceline.errors import MemoryLimitError, NotARunError
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.names import meant
 from paceline.quantities import quantity
 from paceline.reading import json_value, open_regular, read_bytes
@@ -25,11 +25,6 @@ from paceline.study.compare import Finding, compare, differing
 from paceline.study.compare.subjects import Subject, repeats_of
 from paceline.study.sweep.result import NAME as SWEEP
 from paceline.study.sweep.result import POINTS, SCENARIO, Sweep
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 _RUN = "run.json"
 

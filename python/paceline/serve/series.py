@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from paceline import _paceline, memory, pages
 from paceline.errors import NotARunError, PacelineError
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.quantities import quantity, scale_of
 from paceline.reading import open_regular
 from paceline.runs import Run
@@ -20,11 +20,6 @@ from paceline.serve import limits
 from paceline.serve.beneath import opened
 from paceline.show.palette import Style, flow_style
 from paceline.show.panels import envelopes, rates
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 #: The quantities that can be plotted: title, and column.
 QUANTITIES = {

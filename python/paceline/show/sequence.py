@@ -9,15 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.show.recorded import Recorded
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 #: Columns and rows of a view; more than a figure has points.
 COLUMNS = 1500

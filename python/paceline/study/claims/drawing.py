@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from paceline import _paceline, grid
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.show import sequence_figure
 from paceline.show.figure import SETTINGS, literal, plain
 from paceline.show.palette import NEUTRAL, QUANTITIES
@@ -25,12 +25,9 @@ from paceline.study.claims.quantity import interval_end, statistic
 from paceline.study.claims.results import Result
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
     from paceline.query import Query
-else:
-    pl = later("polars")
 
 #: An algorithm has the same colour in every picture.
 COLOURS = {

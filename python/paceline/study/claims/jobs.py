@@ -13,15 +13,11 @@ from paceline import _paceline, batch, guests, store
 from paceline.batch import Job, Room, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.grid import Overrides
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.runs import Run, load
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from paceline.query import Query
-else:
-    pl = later("polars")
 
 
 @dataclass

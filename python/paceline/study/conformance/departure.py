@@ -6,19 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean, median
-from typing import TYPE_CHECKING
 
-from paceline.later import later
+from paceline.later import numpy as np
+from paceline.later import polars as pl
 from paceline.quantities import quantity
 from paceline.runs import Run
 from paceline.study.conformance.draft import NO_STATES, has_states, names_of, visits_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-else:
-    pl = later("polars")
-    np = later("numpy")
 
 _CRUISE, _PROBE_RTT = "ProbeBW_CRUISE", "ProbeRTT"
 #: The draft draws the wait for the next probe from 2 to 3 s (draft-ietf-ccwg-bbr-06 5.3.3.8), so a

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline import _paceline, batch, guests, quantities, store
 from paceline.batch import Job, Outcome, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.errors import ScenarioError
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.reading import read_toml, toml
 from paceline.runs import Run, load
 from paceline.study.conformance.case import Case, CaseError
 from paceline.study.conformance.names import NAMES, Names
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 
 @dataclass(frozen=True)

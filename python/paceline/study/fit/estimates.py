@@ -6,15 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from paceline.later import later
+from paceline.later import numpy as np
 from paceline.study.fit.observed import Observed, Series, UnfitError
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = later("numpy")
 
 
 @dataclass(frozen=True)

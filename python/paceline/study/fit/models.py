@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline import batch, guests
 from paceline.errors import ScenarioError
-from paceline.later import later
+from paceline.later import numpy as np
 from paceline.quantities import quantity
 from paceline.study.fit import parameters
 from paceline.study.fit.estimates import Estimate, Path
 from paceline.study.fit.observed import Observed, Series, UnfitError, observe
-
-if TYPE_CHECKING:
-    import numpy as np
-else:
-    np = later("numpy")
 
 
 @dataclass(frozen=True)

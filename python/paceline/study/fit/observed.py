@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paceline import memory
 from paceline.errors import MemoryLimitError
-from paceline.later import later
+from paceline.later import numpy as np
+from paceline.later import polars as pl
 from paceline.quantities import quantity
 from paceline.runs import Run
 
 if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
     from numpy.typing import NDArray
-else:
-    pl = later("polars")
-    np = later("numpy")
 
 Series: TypeAlias = "NDArray[np.float64]"
 

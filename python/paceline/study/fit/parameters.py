@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-from paceline.later import later
+from paceline.later import numpy as np
 from paceline.study.fit.estimates import Estimate, Path, Z
 from paceline.study.fit.observed import Observed
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
-else:
-    np = later("numpy")
 
 Flags: TypeAlias = "NDArray[np.bool_]"
 

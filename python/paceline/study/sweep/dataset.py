@@ -10,20 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from paceline import _paceline, answers, store
 from paceline.grid import Axis, Grid
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.measures import times
 from paceline.reading import read_parquet
 from paceline.statistics import aggregate
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 #: Maximum number of points of the first axis that have their own folder.
 _PARTITIONS = 64

@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any
 from paceline import _paceline, answers, store
 from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.measures import higher_is_better, named, of_flow, unknown
 from paceline.reading import read_json, read_parquet
 from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.figure import Figure
-else:
-    pl = later("polars")
 
 #: The file that describes a sweep; a folder that has it holds a complete one.
 NAME = "sweep.json"

@@ -5,20 +5,15 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from paceline import store
 from paceline.batch import Job, Outcome
 from paceline.batch.ledger import Ledger
-from paceline.later import later
+from paceline.later import polars as pl
 from paceline.runs import Run
 from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = later("polars")
 
 
 class Kept(NamedTuple):
