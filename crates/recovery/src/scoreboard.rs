@@ -66,6 +66,25 @@ pub(crate) struct Run {
     pub bytes: u64,
 }
 
+/// A transmission in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    /// Its segment's index.
+    pub index: u64,
+    pub number: u64,
+    pub sent: Instant,
+}
+
+impl InFlight {
+    fn of(index: u64, segment: &Outstanding) -> Self {
+        Self {
+            index,
+            number: segment.number,
+            sent: segment.packet.send_time,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     segments: VecDeque<Outstanding>,
@@ -372,22 +391,20 @@ impl Scoreboard {
 
     /// The oldest transmission still in flight.
     #[inline]
-    pub(crate) fn oldest(&mut self) -> Option<(u64, &Outstanding)> {
-        let index = match (self.oldest_original(), self.oldest_again()) {
-            (Some(original), Some(again)) if again.1 < original.1 => again.0,
-            (Some((index, _)), _) | (None, Some((index, _))) => index,
-            (None, None) => return None,
-        };
-        self.get(index).map(|segment| (index, segment))
+    pub(crate) fn oldest(&mut self) -> Option<InFlight> {
+        match (self.oldest_original(), self.oldest_again()) {
+            (Some(original), Some(again)) if again.number < original.number => Some(again),
+            (original, again) => original.or(again),
+        }
     }
 
-    /// Index and number of the oldest first transmission still in flight.
+    /// The oldest first transmission still in flight.
     #[inline]
-    fn oldest_original(&mut self) -> Option<(u64, u64)> {
+    fn oldest_original(&mut self) -> Option<InFlight> {
         self.original = self.original.max(self.first);
         while let Some(segment) = self.get(self.original) {
             if segment.out && !segment.retransmitted {
-                return Some((self.original, segment.number));
+                return Some(InFlight::of(self.original, segment));
             }
             self.original += 1;
         }
@@ -396,11 +413,12 @@ impl Scoreboard {
 
     /// The same for retransmissions.
     #[inline]
-    fn oldest_again(&mut self) -> Option<(u64, u64)> {
+    fn oldest_again(&mut self) -> Option<InFlight> {
         while let Some(&(index, number)) = self.again.front() {
             let segment = self.get(index);
-            if segment.is_some_and(|segment| segment.out && segment.number == number) {
-                return Some((index, number));
+            if let Some(segment) = segment.filter(|segment| segment.out && segment.number == number)
+            {
+                return Some(InFlight::of(index, segment));
             }
             self.again.pop_front();
         }
@@ -631,7 +649,7 @@ impl Scoreboard {
             ),
             (
                 "oldest",
-                self.clone().oldest().map(|(index, _)| index)
+                self.clone().oldest().map(|oldest| oldest.index)
                     == (self.first..)
                         .zip(&self.segments)
                         .filter(|(_, segment)| segment.out)

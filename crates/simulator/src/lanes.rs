@@ -91,20 +91,22 @@ impl Lanes {
         now: Instant,
         number: usize,
         flow: u32,
-        mut host: Option<&mut Host>,
-        mut reply: Reply,
+        host: Option<&mut Host>,
+        reply: Reply,
     ) -> Option<Instant> {
-        let lane = &mut self.lanes[number];
-        let release = match &mut host {
-            Some(host) => host.hold(now, reply.ack()),
-            None => now,
+        let (lane, slot) = (&mut self.lanes[number], self.slot);
+        // It is copied once, and the hosts write into it in the queue.
+        lane.queue.push_back((now, flow, reply));
+        let (arrival, _, reply) = lane.queue.back_mut()?;
+        let reaches = |release| next_slot(release, slot) + lane.delay;
+        lane.last_arrival = match host {
+            Some(host) => {
+                let nic = reaches(host.hold(now, reply.ack()));
+                host.hand_up(nic, lane.last_arrival, reply.ack())
+            }
+            None => lane.last_arrival.max(reaches(now)),
         };
-        let nic = next_slot(release, self.slot) + lane.delay;
-        lane.last_arrival = match &mut host {
-            Some(host) => host.hand_up(nic, lane.last_arrival, reply.ack()),
-            None => lane.last_arrival.max(nic),
-        };
-        lane.queue.push_back((lane.last_arrival, flow, reply));
+        *arrival = lane.last_arrival;
         (lane.queue.len() == 1).then_some(lane.last_arrival)
     }
 

@@ -108,13 +108,13 @@ fn the_oldest_transmission_skips_what_was_delivered_lost_or_sent_again() {
         size: 100,
         ..PacketState::default()
     };
-    assert_eq!(board.oldest().map(|(index, _)| index), Some(0));
+    assert_eq!(board.oldest().map(|oldest| oldest.index), Some(0));
     board.send_again(0, packet);
     board.mark_lost(1);
     sack(&mut board, 200, 300);
-    assert_eq!(board.oldest().map(|(index, _)| index), Some(3));
+    assert_eq!(board.oldest().map(|oldest| oldest.index), Some(3));
     board.exonerate();
-    assert_eq!(board.oldest().map(|(index, _)| index), Some(1));
+    assert_eq!(board.oldest().map(|oldest| oldest.index), Some(1));
     assert_eq!(board.audit(), Ok(()));
 }
 

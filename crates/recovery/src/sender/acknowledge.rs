@@ -448,24 +448,29 @@ impl<C: Controller> Sender<C> {
             return;
         }
         let mut fresh = std::mem::take(&mut self.fresh);
-        let known = self.known;
-        self.known = SackBlocks::default();
         let sent = self.board.nxt();
-        for block in blocks.held().iter().filter(|block| block.end <= sent) {
+        let is_taken = |block: &Block| block.end <= sent;
+        for block in blocks.held().iter().filter(|block| is_taken(block)) {
             // Most of an option repeats the previous one.
-            if !known.as_slice().contains(block) {
+            if !self.known.as_slice().contains(block) {
                 self.board.sack(*block, &mut fresh);
             }
-            self.known.push(*block);
         }
+        self.known = match blocks.dsack || !blocks.held().iter().all(is_taken) {
+            true => blocks.held().iter().copied().filter(is_taken).collect(),
+            false => *blocks,
+        };
         // Ascending, like the cumulative part: losses and marks follow the order of sending.
         fresh.sort_unstable_by_key(|part| part.start);
-        for index in fresh.drain(..).flat_map(|part| part.start..part.end) {
-            if let Some(segment) = self.board.mark_sacked(index) {
-                progress.sacked = true;
-                self.take(now, &segment, None, progress);
+        for part in &fresh {
+            for index in part.start..part.end {
+                if let Some(segment) = self.board.mark_sacked(index) {
+                    progress.sacked = true;
+                    self.take(now, &segment, None, progress);
+                }
             }
         }
+        fresh.clear();
         self.fresh = fresh;
     }
 

@@ -44,12 +44,11 @@ impl<C: Controller> Sender<C> {
         self.reorder = None;
         let reo_wnd = self.reo_wnd();
         let mut lost = 0;
-        while let Some((index, segment)) = self.board.oldest() {
-            let sent = segment.packet.send_time;
-            let Some(deadline) = self.rack.deadline(segment.number, sent, reo_wnd) else {
+        while let Some(oldest) = self.board.oldest() {
+            let Some(deadline) = self.rack.deadline(oldest.number, oldest.sent, reo_wnd) else {
                 break;
             };
-            let later = linux && !by_timer && segment.number > rtt_of;
+            let later = linux && !by_timer && oldest.number > rtt_of;
             if deadline > now || (later && deadline == now) {
                 self.reorder = Some(match linux {
                     true => self.last_deadline(reo_wnd).unwrap_or(deadline),
@@ -57,7 +56,7 @@ impl<C: Controller> Sender<C> {
                 });
                 break;
             }
-            lost += self.lose(now, index);
+            lost += self.lose(now, oldest.index);
         }
         self.reduce_again(now);
         lost
@@ -161,12 +160,12 @@ impl<C: Controller> Sender<C> {
             Recovery::Linux => Duration::ZERO,
             _ => self.reo_wnd(),
         };
-        while let Some((index, segment)) = self.board.oldest() {
-            let expiry = self.rack.expiry(segment.packet.send_time, reo_wnd);
+        while let Some(oldest) = self.board.oldest() {
+            let expiry = self.rack.expiry(oldest.sent, reo_wnd);
             if self.config.recovery.has_rack() && expiry > now {
                 break;
             }
-            self.lose(now, index);
+            self.lose(now, oldest.index);
         }
     }
 
