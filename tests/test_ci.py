@@ -147,10 +147,13 @@ def test_a_tool_that_a_machine_happens_to_have_is_not_found(tmp_path: Path) -> N
     subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
     (tools / "qemu-system-x86_64").write_text("#!/bin/sh\n")
     (tools / "qemu-system-x86_64").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "XDG_CACHE_HOME": "/x"}
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    given_here = ("XDG_CACHE_HOME", "PYTHONDONTWRITEBYTECODE")
+    environment |= dict.fromkeys(given_here, "/x")
     look = (
         "cargo --version >/dev/null && command -v make >/dev/null &&"
-        ' command -v qemu-system-x86_64; ls -A ~ .; echo "${XDG_CACHE_HOME-unset}"; exit 5'
+        " command -v qemu-system-x86_64; ls -A ~ .;"
+        ' echo "${XDG_CACHE_HOME-unset} ${PYTHONDONTWRITEBYTECODE-unset}"; exit 5'
     )
 
     def call(*options: str) -> subprocess.CompletedProcess[str]:
@@ -164,7 +167,7 @@ def test_a_tool_that_a_machine_happens_to_have_is_not_found(tmp_path: Path) -> N
     folders = fresh.stdout.split()
     assert folders[:3] == [".:", ".ci", ".git"]
     assert folders[3].endswith("/home:"), "and nothing in it"
-    assert folders[4:] == ["unset"]
+    assert folders[4:] == ["unset", "unset"]
     assert call("--with", "no-such-tool").returncode == 127
 
 
