@@ -139,7 +139,7 @@ def test_generated_pages_come_last_in_a_search(site: Path) -> None:
 
 def test_the_first_page_has_the_cards_of_the_readme() -> None:
     index, readme = ((ROOT / name).read_text() for name in ("docs/index.md", "README.md"))
-    cards = readme[readme.index("## Is my BBR right?") : readme.index("## Where to go on")]
+    cards = readme[readme.index("## Is my BBR right?") : readme.index("## Next steps")]
     assert cards.replace("](docs/", "](") in index
 
 

@@ -98,9 +98,10 @@ def claims(
     error.
 
     Each figure has its 95 % interval over the seeds. The runs of all chosen claims run in
-    parallel; emulated runs come last, as many at a time as their rates allow, and one that
-    exceeds its bounds is repeated up to three times. A claim named by its id runs regardless
-    of its backend. ``--controller bbr3=FILE`` replaces bbr3 in all claims with your own controller.
+    parallel. Emulated runs come last, as many at a time as their rates allow; an emulated run that
+    exceeds the bounds of `[run.emulation]` is repeated up to three times. A claim that you name by
+    its id runs whatever its backend is. ``--controller bbr3=FILE`` replaces bbr3 in all claims with
+    your own controller.
     Exit code 3 if a claim is not reproduced, a finding's bound fails or a mutant survives.
     """
     limit_memory(options.memory)

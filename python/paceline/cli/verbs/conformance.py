@@ -110,12 +110,13 @@ def conformance(
 ) -> Exit:
     """Run golden traces and loss recovery of Linux, and the BBR draft's test cases.
 
-    A trace passes when every state field equals Linux's after every event; a recovery script when
-    our sender sends the same segments in the same order at about the same times as a recorded
-    kernel (with --live: this machine's); a case of the draft when each of its numbered steps holds
-    in the record of its run, on every path. A step that cannot hold is an expected failure, with
-    its reason. Your own controller, or one of a QUIC stack, is judged by its behaviour: steps about
-    BBR's states are not applicable. Exit code 3 if one fails.
+    A trace passes if every state field equals Linux's after every event. A recovery script passes
+    if our sender sends the same segments, in the same order and at about the same times, as the
+    recorded kernel (with --live: this machine's kernel). A case of the draft passes if each of its
+    numbered steps holds in the record of its run, on every path. A step that cannot hold is an
+    expected failure, with its reason. Your own controller, or one of a QUIC stack, is judged by its
+    behaviour: steps about BBR's states are not applicable. Exit code 3 if a trace, a script or a
+    case fails.
 
     With --judge, the named cases judge an existing record, such as one that `import` made from a
     qlog. Steps that need data missing from the record are not applicable. The record must have the

@@ -27,8 +27,9 @@ def doctor(
 ) -> Exit:
     """Check what `run --backend emu`, `vm` and `kernel` need, and show how to fix each problem.
 
-    Without --quick it also emulates increasing rates for two seconds each, until a rate exceeds the
-    usual error bounds in three tries. Exit code 127 if this machine cannot emulate at all.
+    Without --quick it also emulates increasing rates, for two seconds each, until a rate exceeds
+    the default error bounds in all three attempts. Exit code 127 if this machine cannot emulate at
+    all.
     """
     err = console.stderr()
 

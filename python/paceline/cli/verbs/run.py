@@ -101,8 +101,8 @@ def run(
     time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if it
     still does, it is kept and the exit code is 1. With `--backend vm` a real kernel runs in virtual
     time, in the latest snapshot of `paceline vm prepare`: the same bytes each time, with flow
-    starts delayed by up to 10 ms depending on the seed. A scenario with `compare` in `[run]` runs
-    once for each of those controllers.
+    starts delayed by up to 10 ms depending on the seed. A scenario that lists
+    controllers in `compare` of `[run]` runs once with each of them.
 
     The name of a run's folder ends in a hash of everything that determines its bytes. An existing
     run is shown and not run again; after Ctrl-C the same command runs what is missing. Nothing is

@@ -114,16 +114,16 @@ def shell(
     """Run any program behind the path of a scenario: the client at one end, a server at the other.
 
     Each runs in its own network namespace, isolated from the outside in both directions. The client
-    reaches the server at the name `server` and at the address in `PACELINE_SERVER`. It starts when
-    the server listens, after 5 s at the latest. The server's data takes the scenario's link,
-    together with the flows of the scenario. The client's data takes a second link with the same
-    rate, queue and impairments, without other traffic. Nothing needs root; inside, programs run as
-    root of their namespace.
+    reaches the server at the name `server` and at the address in `PACELINE_SERVER`. The client
+    starts when the server listens, after 5 s at the latest. The server's data takes the scenario's
+    link, together with the flows of the scenario. The client's data takes a second link with the
+    same rate, queue and impairments, without other traffic. Nothing needs root; inside, programs
+    run as root of their namespace.
 
     The record is like that of any run: each direction of each conversation that carries data is a
     flow, reconstructed from its packets. Exit code: the client's; 124 if it was still running after
     --time, 125 if Paceline failed, 126 if the client cannot be run, 127 if it does not exist.
-    However it ends, every process that the programs started ends too.
+    However the command ends, every process that the programs started ends with it.
     """
     words = list(words or [])
     _refuse_option(words)

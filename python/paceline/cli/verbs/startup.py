@@ -43,8 +43,9 @@ def startup(
 ) -> Exit:
     """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
-    The rows are those of Google's start-up simulator: the state at the first ACK of each round,
-    in an ideal pipe of 100 ms. Without a gain, only the derivation is printed.
+    With a gain, it prints the rows of Google's start-up simulator: the state at the first ACK of
+    each round, on an ideal path with an RTT of 100 ms. Without a gain, it prints only
+    the derivation.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         raise Failure(
