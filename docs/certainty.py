@@ -204,5 +204,5 @@ def written(page: str, found: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    samples = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    samples = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables(samples)), encoding="utf-8")
