@@ -87,7 +87,7 @@ s2n: | tools ## paceline-s2n in the whole of s2n-quic, in virtual time (takes mi
 
 test-python: | tools
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
-	@.ci/stage python $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@.ci/stage python $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --durations 20 --durations-min 5
 
 recipes: | tools ## Carry out every recipe of CONTRIBUTING on a copy of the tree
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
