@@ -12,8 +12,8 @@ export CARGO_INCREMENTAL ?= 0
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Byte code is written when a module is first imported: most of what tests install never is. Never to write it would
-# compile each module in each of the thousands of processes that tests start.
+# Byte code is written when a module is first imported: most of what tests install never is. If it were not written then,
+# each of the thousands of processes that the tests start would compile every module.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml

@@ -456,6 +456,7 @@ impl<C: Controller> Sender<C> {
                 self.board.sack(*block, &mut fresh);
             }
         }
+        // Mostly that is all of them, and copied as a whole.
         self.known = match blocks.dsack || !blocks.held().iter().all(is_taken) {
             true => blocks.held().iter().copied().filter(is_taken).collect(),
             false => *blocks,

@@ -235,3 +235,21 @@ fn a_duplicate_widens_the_reordering_window_unless_a_probe_made_it() {
         assert_eq!(sender.next_timer(), Some(at(440 + window)), "{probed}");
     }
 }
+
+/// A block beyond what was sent reports nothing. Once that is sent the same block counts: only what
+/// was taken is skipped when it is repeated.
+#[test]
+fn a_block_that_was_beyond_what_was_sent_counts_later() {
+    let mut sender = sender();
+    send(&mut sender, at(0), 3);
+    let told = [segments(1, 2), segments(5, 6)];
+    sender.on_ack(at(40), &ack(0, at(0), &told));
+    assert_eq!(sender.delivery().delivered(), Bytes::new(u64::from(MSS)));
+    send(&mut sender, at(40), 7);
+    sender.on_ack(at(80), &ack(0, at(0), &told));
+    assert_eq!(
+        sender.delivery().delivered(),
+        Bytes::new(2 * u64::from(MSS))
+    );
+    assert_eq!(sender.audit(), Ok(()));
+}

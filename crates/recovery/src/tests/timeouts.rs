@@ -348,8 +348,8 @@ fn a_retransmission_lost_after_a_timeout_reduces_again() {
 
 /// 200 segments in flight are lost. In the slow start after the timeout, in rounds of 1, 2 and 4
 /// retransmissions, the first two of the third round are lost again; the window then is four
-/// segments, and the controller reduces it to three. Returns the retransmissions in each round trip from the timeout on;
-/// the last counts all later ones.
+/// segments, and the controller reduces it to three. Returns the retransmissions in each round trip
+/// from the timeout on; the last counts all later ones.
 fn a_long_loss_and_two_lost_again(recovery: crate::Recovery) -> [u64; 12] {
     let config = SenderConfig {
         recovery,
@@ -395,9 +395,10 @@ fn a_long_loss_and_two_lost_again(recovery: crate::Recovery) -> [u64; 12] {
     rounds
 }
 
-/// RFC 5681 equation (4): half of the 197 segments outstanding bound the window, not the three to which a window of four
-/// is reduced. The two of the third round that arrive let two be sent; from there the pipe doubles each round, as every
-/// acknowledgment is safe, until all 202 are sent: 200, and two again.
+/// RFC 5681 equation (4): half of the 197 segments outstanding bound the window, not the three to
+/// which a window of four is reduced. The two of the third round that arrive let two be sent; from
+/// there the pipe doubles each round, as every acknowledgment is safe, until all 202 are sent: 200,
+/// and two again.
 #[test]
 fn a_lost_retransmission_does_not_pin_the_window_of_the_rest() {
     let rounds = a_long_loss_and_two_lost_again(crate::Recovery::RackPrr);

@@ -44,8 +44,8 @@ def startup(
     """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
     With a gain, it prints the rows of Google's start-up simulator: the state at the first ACK of
-    each round, on an ideal path with an RTT of 100 ms. Without a gain, it prints only
-    the derivation.
+    each round, on an ideal path with an RTT of 100 ms. Without a gain, it prints the derivation
+    alone.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         raise Failure(
