@@ -16,7 +16,7 @@ from captures import Capture
 from conftest import Command
 from fitting import Found, Held, capture, draw, find
 from paceline.study import fit as study
-from paceline.study.fit import observed, parameters
+from paceline.study.fit import estimates, observed, parameters
 
 #: Each model, also with a change of the rate; `tests/fitting.py` has many more.
 OWN = (1, 3, 4, 7, 9, 13, 30, 32)
@@ -42,6 +42,57 @@ def test_paths_that_were_drawn_are_found_and_intervals_hold() -> None:
     for name, most in (("rate", 0.03), ("rtt", 0.05)):
         widths = [one.width for one in sure if one.name == name]
         assert np.median(widths) < most
+
+
+@pytest.mark.parametrize(
+    ("seed", "is_captured", "of"),
+    [
+        # The rate changes, and what waited for the old one is not counted with the new one.
+        (325, False, "queue"),
+        (354, False, "queue"),
+        # A queue that is full for less than a sample.
+        (369, False, "queue"),
+        # An ACK ends within a merged segment.
+        (1006, True, "queue"),
+        # The bucket was full between losses.
+        (329, False, "police_bps"),
+        (362, False, "police_bps"),
+        # After the change it is the queue that loses packets.
+        (380, True, "police_bps"),
+        # Two ACKs in one tick of the timestamps' clock.
+        (391, True, "rtt"),
+        # The queue is never empty, and the first handshake is missing.
+        (365, True, "rtt"),
+        (450, True, "rtt"),
+        (425, True, "rtt"),
+    ],
+)
+def test_an_interval_that_once_was_wrong_holds(seed: int, is_captured: bool, of: str) -> None:
+    drawn = draw(seed, captured=is_captured)
+    run = capture(seed, drawn)[0] if is_captured else paceline.run(drawn.text, seed=seed)
+    seen = study.observe(run)
+    path = estimates.estimate(seen)
+    policer = parameters.policer(seen, path)
+    found = {"rtt": (drawn.rtt, path.rtt), "queue": (drawn.size, path.backlog)}
+    if policer is not None and drawn.kind == "policer":
+        found["police_bps"] = (drawn.parameters["police_bps"], policer[0])
+    held = Held(of, *found[of])
+    assert held.holds, str(held)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 10, 11])
+def test_the_end_of_a_capture_is_known_without_handshake_and_timestamps(
+    seed: int, tmp_path: Path
+) -> None:
+    drawn = draw(seed, captured=True)
+    run = paceline.run(drawn.text.replace("[[flows]]", '[[flows]]\nheader = "40 B"'), seed=seed)
+    for end in ("sender", "receiver"):
+        for merged in (False, True):
+            Capture(end, merged, timestamps=False, opened=False).write(run, tmp_path / "one.pcap")
+            read = paceline.Run.capture(tmp_path / "one.pcap")
+            assert read.source is not None
+            told = [note for note in read.source["notes"] if "at their receiver" in note]
+            assert bool(told) == (end == "receiver"), read.source
 
 
 def test_a_held_interval_is_what_it_says() -> None:

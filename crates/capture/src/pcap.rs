@@ -385,7 +385,7 @@ fn of_flows(survey: &Connections, chosen: &[Chosen]) -> Vec<String> {
             silent as u64,
         ),
         (
-            "flows captured at their receiver without timestamps, whose RTT is known from the handshake only",
+            "flows captured at their receiver, it seems, without timestamps: only a handshake tells their RTT",
             far.count() as u64,
         ),
     ])

@@ -29,7 +29,7 @@ struct Sent {
 /// Follows one connection at the points where its packets enter and leave the path.
 ///
 /// An RTT is measured from a packet's entry into the path to the exit of the first ACK, cumulative
-/// or selective, that covers it. Retransmitted packets give none (Karn), nor does a cumulative ACK
+/// or selective, that covers it, or of a merged segment a part. Retransmitted packets give none (Karn), nor does a cumulative ACK
 /// that covers one, or a gap: it waited for them. Positions are in 64 bits; rows count them from
 /// the first byte of the stream, or from the first that was mentioned.
 #[derive(Debug, Default)]
@@ -108,6 +108,13 @@ impl Tracker {
                 .map(|sent| sent.at)
                 .or(newest);
         }
+        // One that ends within a merged segment answers the packets of it that it covers.
+        let partly = self.sent.front().filter(|sent| sent.start < ack);
+        if let Some(sent) =
+            partly.filter(|sent| sent.measures && !waited && ack > self.acknowledged)
+        {
+            newest = Some(sent.at);
+        }
         if ack > self.acknowledged {
             self.delivered
                 .add(self.acknowledged, ack - self.acknowledged);
@@ -117,7 +124,9 @@ impl Tracker {
         for (kept, block) in seen.iter_mut().zip(self.blocks(tcp)) {
             *kept = block;
             newest = newest.max(self.cover(block));
-            self.delivered.add(block.0, block.1 - block.0);
+            // Below the first byte that was mentioned nothing is counted.
+            let start = block.0.max(self.acknowledged).min(block.1);
+            self.delivered.add(start, block.1 - start);
         }
         self.covered = seen;
         let rtt = newest.map(|at| now.since(at));
@@ -371,6 +380,27 @@ mod tests {
     }
 
     #[test]
+    fn an_ack_within_a_merged_segment_answers_its_first_part() {
+        let mut tracker = open();
+        for n in 0..2 {
+            let mut merged = data(1000 + n * 2000);
+            merged.len = 2000;
+            tracker.on_data(at(u64::from(n) * 20), &merged);
+        }
+        // The second half of the first segment arrived long before the first half of the next.
+        tracker.on_ack(at(50), &ack(2000, &[]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(50)));
+        tracker.on_ack(at(70), &ack(4000, &[]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(50)));
+        // A duplicate of it says nothing.
+        assert_eq!(tracker.on_ack(at(90), &ack(4000, &[])), None);
+        assert_eq!(
+            tracker.on_ack(at(95), &ack(5000, &[])),
+            Some(Duration::from_millis(75))
+        );
+    }
+
+    #[test]
     fn a_packet_is_measured_when_it_is_first_covered() {
         let mut tracker = open();
         for n in 0..6 {
@@ -390,6 +420,16 @@ mod tests {
         assert_eq!(tracker.on_data(at(700), &data(1000)), 1000);
         tracker.on_ack(at(800), &ack(7000, &[]));
         assert_eq!(tracker.rtt(), Some(Duration::from_millis(595)));
+    }
+
+    #[test]
+    fn a_block_before_the_capture_is_not_counted() {
+        let mut tracker = Tracker::default();
+        tracker.on_data(at(0), &data(9000));
+        tracker.on_ack(at(10), &ack(5000, &[(6000, 8000)]));
+        assert_eq!(tracker.delivered(), 0);
+        tracker.on_ack(at(20), &ack(10_000, &[]));
+        assert_eq!(tracker.delivered(), 1000);
     }
 
     #[test]

@@ -27,6 +27,13 @@ const LEAST_MSS: u16 = 88;
 /// Without timestamps, a capture is near the receiver if the handshake took this many times longer
 /// to the sender and back than data takes to the receiver.
 const FAR: u64 = 4;
+/// Without a handshake too, if less than these packets mostly wait for an ACK as another arrives, of at
+/// least so many: a receiver acknowledges every second packet or more often, and a sender fills a
+/// path.
+const CROWD: u64 = 2;
+const ENOUGH: u64 = 100;
+/// A full packet's bytes, if segments are merged and the SYNs do not tell.
+const PACKET: u32 = 1500;
 /// An echo for which the sender may have waited for data is an RTT up to this many times the
 /// minimum.
 const IDLE: u64 = 2;
@@ -38,7 +45,7 @@ pub enum Vantage {
     Sender,
     /// Elsewhere: the time to the sender and back, from timestamps, is added.
     Between,
-    /// Near the receiver, without timestamps: RTTs are not known.
+    /// Near the receiver, as it seems, without timestamps: RTTs are not known.
     Receiver,
 }
 
@@ -100,6 +107,8 @@ pub struct Side {
     /// Where the stream ends.
     end: Option<u64>,
     gaps: Vec<Gap>,
+    /// Packets with data, and those of them before which several waited for an ACK.
+    crowded: (u64, u64),
     /// The window that the receiver announced last, beyond its acknowledgment.
     window: Option<u64>,
     /// The byte that probes a closed window.
@@ -115,6 +124,8 @@ pub struct Side {
     opening: Option<Duration>,
     /// Timestamps of the receiver that the sender has not echoed: first and last time.
     stamps: VecDeque<(u32, Instant, Instant)>,
+    /// The latest of them, and when it first passed, in whatever segment.
+    ticked: Option<(u32, Instant)>,
     /// An echo above this time may have waited for data.
     idle: Option<Duration>,
     /// How many were left out for that.
@@ -232,8 +243,15 @@ impl Side {
         match (self.there.least, self.back.least, self.opening) {
             (Some(there), Some(back), _) if back * 10 > there => Vantage::Between,
             (Some(there), None, Some(back)) if back > there * FAR => Vantage::Receiver,
+            (Some(_), None, None) if self.is_crowded() == Some(false) => Vantage::Receiver,
             _ => Vantage::Sender,
         }
+    }
+
+    /// Whether several packets mostly waited for an ACK as another passed, if enough have passed.
+    fn is_crowded(&self) -> Option<bool> {
+        let (all, crowded) = self.crowded;
+        (all >= ENOUGH).then_some(crowded * 2 > all)
     }
 
     /// The latest round trip, if it was measured after a time.
@@ -293,6 +311,11 @@ impl Side {
             }
         }
         self.begin = self.begin.min(start);
+        let in_order = acknowledged.saturating_sub(self.tracker.origin());
+        let ahead = self.tracker.delivered().saturating_sub(in_order);
+        let waiting = self.tracker.in_flight().saturating_sub(ahead);
+        self.crowded.0 += 1;
+        self.crowded.1 += u64::from(waiting >= CROWD * u64::from(self.full().min(PACKET)));
         (self.last, self.sent) = (Some(now), Some(now));
         let late = match start < highest {
             true => self.tracker.seen().missing(start, end.min(highest)),
@@ -453,12 +476,21 @@ impl Side {
         }
     }
 
-    /// The receiver sends a timestamp, for the sender to echo.
-    fn on_stamp(&mut self, now: Instant, stamp: u32) {
+    /// The receiver sends a timestamp, for the sender to echo; `counts` is whether data may answer
+    /// it at once.
+    ///
+    /// Its clock ticks every millisecond or less often, so an earlier segment may have had the same
+    /// one, and be what is echoed: an RTT is never measured too short.
+    fn on_stamp(&mut self, now: Instant, stamp: u32, counts: bool) {
+        let same = self.ticked.filter(|&(last, _)| last == stamp);
+        let (_, first) = *self.ticked.insert(same.unwrap_or((stamp, now)));
+        if !counts {
+            return;
+        }
         match self.stamps.back_mut() {
             Some((last, _, at)) if *last == stamp => *at = now,
             _ => {
-                self.stamps.push_back((stamp, now, now));
+                self.stamps.push_back((stamp, first, now));
                 if self.stamps.len() > WAITING {
                     self.stamps.pop_front();
                 }
@@ -580,8 +612,8 @@ impl Connection {
             own.on_echo(now, echo, advances, data);
         }
         let data = own.on_data(now, tcp, id, rtt);
-        if let Some(stamp) = tcp.stamp.filter(|_| advances || tcp.len > 0 || tcp.syn) {
-            other.on_stamp(now, stamp);
+        if let Some(stamp) = tcp.stamp {
+            other.on_stamp(now, stamp, advances || tcp.len > 0 || tcp.syn);
         }
         other.on_ack(now, tcp);
         data

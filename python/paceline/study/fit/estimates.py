@@ -110,7 +110,8 @@ def _base(seen: Observed, first: Stretch) -> Estimate:
     That is the header alone in a handshake, and a full packet otherwise, or two if the ACK waited
     for the second. A rate that is only a lower bound bounds that time, and is not subtracted.
     """
-    if seen.least is None:
+    of_packet = 8 * seen.packet / first.guess
+    if seen.least is None or (seen.is_spaced and seen.least < of_packet):
         raise UnfitError(
             "it has no RTT: a capture at the receiver has RTTs if packets have timestamps, and the "
             "base RTT if it includes the handshake"
@@ -128,9 +129,10 @@ def _base(seen: Observed, first: Stretch) -> Estimate:
             raise UnfitError("its RTTs are shorter than a packet takes to leave the link")
         low = value - 0.5 * serial
         if of_handshake and not seen.is_handshake_sure:
-            low = value - 8 * seen.packet / first.guess
-    if not of_handshake and not _was_empty(seen, first):
-        why = "the queue was never seen empty, and the handshake is not in the record"
+            low = value - of_packet
+    # A later flow's handshake may have waited behind the data of others.
+    if not (of_handshake and seen.has_begin) and not _was_empty(seen, first):
+        why = "the queue was never seen empty, and the first handshake is not in the record"
         return Estimate(value, None, seen.least, why)
     if first.rate.high is None:
         return Estimate(value, low, seen.least)
@@ -146,15 +148,39 @@ def _was_empty(seen: Observed, first: Stretch) -> bool:
         return False
     rtts = np.concatenate([flow.rtt[np.isfinite(flow.rtt)] for flow in seen.flows])
     near = rtts <= seen.least + 2 * seen.packet * 8 / first.guess
-    return bool(len(rtts)) and float(np.mean(near)) > EMPTY
+    is_often = bool(len(rtts)) and float(np.mean(near)) > EMPTY
+    return is_often and (first.rate.high is None or _was_idle(seen, first))
+
+
+#: The time over which a link's output is compared with its rate, and by how many packets less of
+#: each flow say that it was idle: ACKs may cover several at once.
+_IDLE_TIME, _IDLE_PACKETS = 1.0, 6
+
+
+def _was_idle(seen: Observed, first: Stretch) -> bool:
+    """Return whether a link of known rate carried less than that for some time.
+
+    A queue that is never empty has a minimum too, and often the same one: only a link that was idle
+    shows that it was empty.
+    """
+    lost = 0.0 if seen.lost is None else seen.lost * seen.packet
+    moved = (seen.delivered + lost)[(seen.delivered > 0) & (seen.grid <= first.end)]
+    short = (first.rate.low or 0.0) / 8 * seen.step * np.arange(len(moved)) - moved
+    width = max(round(_IDLE_TIME / seen.step), 1)
+    if len(short) <= width:
+        return True
+    windows = np.lib.stride_tricks.sliding_window_view(short, width)
+    missing = float(np.max(windows[:, -1] - np.min(windows, axis=1)))
+    return missing > _IDLE_PACKETS * seen.packet * len(seen.flows)
 
 
 #: The range of a queue's size around the largest backlog seen, in packets. A full queue has no room
 #: for one more, and the packet that is being sent is outside it: half of the errors of drawn paths
 #: are below -0.3 packets, one in forty below and above these.
 BEYOND, SHORT = 0.95, 0.65
-#: The same where the minimum RTT is that of data, and where a receiver's capture has measured it.
-BEYOND_DATA, BEYOND_SPACED = 3.0, 5.0
+#: The same in a recording, where an ACK may have waited for one more packet; where the minimum RTT
+#: is that of data; and where a receiver's capture has measured it.
+BEYOND_RECORDED, BEYOND_DATA, BEYOND_SPACED = BEYOND + 1.0, 3.0, 5.0
 
 
 def _backlog(seen: Observed, rtt: Estimate, stretches: list[Stretch]) -> Estimate:
@@ -165,9 +191,15 @@ def _backlog(seen: Observed, rtt: Estimate, stretches: list[Stretch]) -> Estimat
     if not seen.has_waits:
         return Estimate(None, why="without RTTs a queue is not seen")
     packet = seen.packet
-    held = _backlogs(seen, _rates(stretches, seen.grid))
+    rates = _arriving(seen, stretches)
+    # Several consecutive samples, and all flows, agree about a queue that was full.
+    shared, shortest = seen.shared_waits, seen.least_waits
+    waits = np.where(shared <= shortest + BEYOND_DATA * packet * 8 / rates, shared, shortest)
+    held = np.median(_windows(_held(seen, rates, waits)), axis=1)
     at = int(np.argmax(held))
     most = float(held[at])
+    # In a queue that was full only briefly, the maximum is between samples.
+    peak = max(float(np.max(_windows(_held(seen, rates, shared))[at])) - most, 0.0)
     if not seen.is_least_of_handshake:
         most += packet
     stretch = next(one for one in stretches if seen.grid[at] <= one.end or one is stretches[-1])
@@ -175,21 +207,40 @@ def _backlog(seen: Observed, rtt: Estimate, stretches: list[Stretch]) -> Estimat
     off = most * (1 - (rate.low or 0.0) / stretch.guess)
     # A receiver may have held back the ACK that ends an RTT measured there.
     is_sure = seen.is_least_of_handshake and seen.is_handshake_sure
-    beyond = BEYOND_SPACED if seen.is_spaced else BEYOND if is_sure else BEYOND_DATA
+    beyond = BEYOND if is_sure else BEYOND_DATA
+    if seen.is_spaced:
+        beyond = BEYOND_SPACED
+    elif is_sure and any(flow.is_imported for flow in seen.flows):
+        beyond = BEYOND_RECORDED
     least = max(most - off - beyond * packet, 0.0)
     if rate.high is None or rtt.low is None:
         return Estimate(most, least, None, rate.why or rtt.why)
-    return Estimate(most, least, most + off + SHORT * packet)
+    return Estimate(most, least, most + off + peak + SHORT * packet)
 
 
-def _backlogs(seen: Observed, rate: Series) -> Series:
+def _arriving(seen: Observed, stretches: list[Stretch]) -> Series:
+    """Return the rate of the link as ACKs show it, at each time of the grid.
+
+    When it changed is known to a piece only: until then the lower one counts.
+    """
+    guesses = np.array([stretch.guess for stretch in stretches])
+    pairs = list(pairwise(stretches))
+    late = [max(after.begin, after.sure[0]) for _, after in pairs]
+    early = [min(before.end, before.sure[1]) for before, _ in pairs]
+    sides = (np.searchsorted(edges, seen.grid, side="right") for edges in (early, late))
+    return np.asarray(np.minimum(*(guesses[side] for side in sides)))
+
+
+def _windows(values: Series) -> Series:
+    """Return each value with the one before and the one after it."""
+    return np.lib.stride_tricks.sliding_window_view(np.pad(values, 1), 3)
+
+
+def _held(seen: Observed, rate: Series, waits: Series) -> Series:
     """Return the backlog when the latest acknowledged packet arrived, at each time of the grid."""
-    waits = np.nan_to_num(seen.shared_waits)
+    waits = np.nan_to_num(waits)
     carried = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(seen.grid))]) / 8
-    before = np.interp(seen.grid - waits, seen.grid, carried)
-    # Several consecutive samples agree about a queue that was full.
-    ends = np.concatenate([[0.0], carried - before, [0.0]])
-    return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(ends, 3), axis=1))
+    return np.asarray(carried - np.interp(seen.grid - waits, seen.grid, carried))
 
 
 def _guess(seen: Observed) -> Series:

@@ -84,8 +84,10 @@ class Flow:
         rtts = np.fmin(self.rtt, self.min_rtt)
         reached = rtts <= self.least * 1.0001
         if self.arrivals is not None:
-            # The receiver's capture has it in its first RTT.
-            return self.is_spaced and bool(np.argmax(reached) == np.argmax(np.isfinite(rtts)))
+            # The receiver's capture has it in its first RTT, which then is known as data begins.
+            row = int(np.argmax(np.isfinite(rtts)))
+            is_first = row == 0 or float(self.t[row - 1]) <= self.start
+            return self.is_spaced and is_first and bool(reached[row])
         if self.is_imported:
             # A log may begin in the course of a connection.
             return bool((reached & (self.delivered == 0)).any())
@@ -164,6 +166,13 @@ class Observed:
         return any(one.least == self.least and one.is_least_of_handshake for one in self.flows)
 
     @property
+    def has_begin(self) -> bool:
+        """Whether the record includes the handshake of the first flow: the path was empty."""
+        first = min(self.flows, key=lambda flow: flow.start)
+        has_handshake = first.handshake is not None or first.is_least_of_handshake
+        return not first.is_imported or has_handshake
+
+    @property
     def is_handshake_sure(self) -> bool:
         """Whether it is certain which packets have the minimum: a QUIC handshake fills packets."""
         least = [one for one in self.flows if one.least == self.least]
@@ -232,14 +241,19 @@ class Observed:
     @cached_property
     def shared_waits(self) -> Series:
         """The same without waits for ACKs: in one queue flows wait nearly alike."""
+        least = self.least_waits
+        return np.asarray(np.where(self.waits > 1.3 * least + self.step, least, self.waits))
+
+    @cached_property
+    def least_waits(self) -> Series:
+        """The latest RTT minus the minimum of the flow that waits for the shortest time."""
         latest = []
         for flow in self.flows:
             # Measured in this row or one of the two before.
             ends = np.concatenate([[np.nan] * 2, flow.samples])
             window = np.lib.stride_tricks.sliding_window_view(ends, 3)
             latest.append(np.fmax(window[:, 2], np.fmax(window[:, 1], window[:, 0])))
-        least = self._aligned(latest, np.fmin)
-        return np.asarray(np.where(self.waits > 1.3 * least + self.step, least, self.waits))
+        return self._aligned(latest, np.fmin)
 
     def _aligned(self, series: Sequence[Series], join: np.ufunc) -> Series:
         joined = np.full(len(self.grid), np.nan)
@@ -317,6 +331,9 @@ def observe(run: Run) -> Observed:
             return np.asarray(seen[name].cast(float).fill_null(strategy="forward").fill_null(0.0))  # noqa: B023
 
         t, rtt, least = (_times(seen[name]) for name in ("t_ns", "rtt_ns", "min_rtt_ns"))
+        if run.source is not None:
+            for rtts in (rtt, least):
+                rtts[rtts == 0] = np.nan  # Nothing was measured.
         if captured is not None and row["base_rtt_ns"]:
             # Below the minimum of all only the way to one end had been measured.
             for rtts in (rtt, least):

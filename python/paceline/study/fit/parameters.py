@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from paceline.later import numpy as np
 from paceline.study.fit.estimates import Estimate, Path, Z
-from paceline.study.fit.observed import Observed
+from paceline.study.fit.observed import Observed, Series
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,45 +80,88 @@ def overflows(seen: Observed, path: Path, random: float) -> bool:
 def policer(seen: Observed, path: Path) -> tuple[Estimate, Estimate] | None:
     """Return the rate and the burst of a policer, in bit/s and bytes.
 
-    At a loss its bucket is empty: what passes from one episode of losses to the next is the rate
-    times the time, unless the bucket was full in between and the flow got less. The interval of the
-    median of these rates is that of its order statistics (Conover 1999, 3.2). What passed before
-    the first loss beyond that is the burst.
+    At a loss its bucket is empty. So from one episode of losses to the next it passes its rate
+    times the time, or, if the bucket was full in between, from then on its burst and the rate times
+    the time. The rate is the median of what each pair of episodes says, and its interval that of
+    the order statistics (Conover 1999, 3.2). The burst is what passed before the first loss beyond
+    that rate: both are solved in turn.
+    """
+    episodes = _episodes(seen, path)
+    if episodes is None:
+        return None
+    first, pairs = episodes
+    begin = int(np.argmax(seen.delivered > 0))
+    # To the first losses, with what passes until they are noticed.
+    last = min(int(np.searchsorted(seen.grid, seen.grid[first] + seen.least)), len(seen.grid) - 1)
+    time = seen.grid[begin : last + 1] - seen.grid[begin]
+    moved = seen.delivered[begin : last + 1]
+    burst = math.inf
+    # The bucket was full as the flows began, if that is in the record.
+    for _ in range(_TURNS if seen.has_begin else 1):
+        value = float(np.median(_refills(seen, pairs, burst)))
+        beyond = moved - value / 8 * time
+        gained = float(np.max(beyond - np.minimum.accumulate(beyond))) + seen.packet
+        burst = max(gained, 2.0 * seen.packet)
+    why = "losses come in too few episodes"
+    rank = math.floor(len(pairs) / 2 - Z * math.sqrt(len(pairs)) / 2)
+    if rank < 1:
+        return Estimate(value, None, None, why), Estimate(burst, None, None, why)
+    # Rows and packets make many of them equal.
+    spans = np.array([seen.grid[end] - seen.grid[at] for at, end in pairs])
+    grain = 8 * seen.packet / float(np.median(spans)) / math.sqrt(len(pairs))
+    is_sure = seen.has_begin and seen.has_waits and bool(calm(seen, path)[first])
+    slack = 1.5 * seen.packet
+    # A larger bucket was full less often, and one of any size at least never.
+    largest = burst + slack if is_sure else math.inf
+    low = float(_refills(seen, pairs, largest)[rank - 1]) - grain
+    high = float(_refills(seen, pairs, burst - slack)[-rank]) + grain
+    off = max(value - low, high - value) / 8 * float(time[-1]) + slack
+    rate = Estimate(value, low, high)
+    if not is_sure:
+        why = "the queue may have lost the first packets"
+        if not seen.has_begin:
+            why = "the record does not show what passed before it"
+        return rate, Estimate(burst, max(burst - off, 0.0), None, why)
+    return rate, Estimate(burst, max(burst - off, 0.0), burst + off)
+
+
+#: Packets between episodes of losses from which on they say something about a rate, and how often
+#: a policer's rate and burst are computed from each other.
+_BETWEEN, _TURNS = 20, 8
+
+
+def _episodes(seen: Observed, path: Path) -> tuple[int, list[tuple[int, int]]] | None:
+    """Return the first loss, and the begins of each two successive episodes of losses.
+
+    Where the link became slower than the policer it is the queue that loses packets, and the rate
+    between losses is the link's: the stretch in which that is highest counts.
     """
     if seen.lost is None or seen.least is None:
         return None
     at = np.flatnonzero(np.diff(seen.lost) > 0) + 1
     if len(at) < 2:
         return None
-    times = seen.grid[at]
-    first = at[np.concatenate([[True], np.diff(times) > 1.5 * seen.least])]
-    moved = np.diff(seen.delivered[first])
-    enough = moved > 20 * seen.packet
-    rates = np.sort(moved[enough] * 8 / np.diff(seen.grid[first])[enough])
-    begin = int(np.argmax(seen.delivered > 0))
-    if len(rates) == 0:
+    apart = np.diff(seen.grid[at]) > 1.5 * seen.least
+    firsts = at[np.concatenate([[True], apart])]
+    by_stretch: dict[int, list[tuple[int, int]]] = {}
+    ends = [stretch.end for stretch in path.stretches[:-1]]
+    for pair in pairwise(int(first) for first in firsts):
+        if seen.delivered[pair[1]] - seen.delivered[pair[0]] > _BETWEEN * seen.packet:
+            number, other = (int(np.searchsorted(ends, seen.grid[one])) for one in pair)
+            if number == other:
+                by_stretch.setdefault(number, []).append(pair)
+    if not by_stretch:
         return None
-    value = float(np.median(rates))
-    rank = math.floor(len(rates) / 2 - Z * math.sqrt(len(rates)) / 2)
-    why = "losses come in too few episodes"
-    rate = Estimate(value, None, None, why)
-    if rank >= 1:
-        # Rows and packets make many of them equal.
-        grain = 8 * seen.packet / float(np.median(np.diff(seen.grid[first])[enough]))
-        grain /= math.sqrt(len(rates))
-        rate = Estimate(value, float(rates[rank - 1]) - grain, float(rates[-rank]) + grain)
-    # To the first losses, with what passes until they are noticed.
-    last = min(
-        int(np.searchsorted(seen.grid, seen.grid[first[0]] + seen.least)), len(seen.grid) - 1
-    )
-    time = seen.grid[begin : last + 1] - seen.grid[begin]
-    beyond = seen.delivered[begin : last + 1] - value / 8 * time
-    gained = float(np.max(beyond - np.minimum.accumulate(beyond))) + seen.packet
-    size = max(gained, 2.0 * seen.packet)
-    if rate.low is None or rate.high is None:
-        return rate, Estimate(size, None, None, why)
-    off = max(value - rate.low, rate.high - value) / 8 * float(time[-1]) + 1.5 * seen.packet
-    if not seen.has_waits or not calm(seen, path)[first[0]]:
-        why = "the queue may have lost the first packets"
-        return rate, Estimate(size, max(size - off, 0.0), None, why)
-    return rate, Estimate(size, max(size - off, 0.0), size + off)
+    fastest = max(by_stretch.values(), key=lambda pairs: np.median(_refills(seen, pairs, math.inf)))
+    return int(firsts[0]), fastest
+
+
+def _refills(seen: Observed, pairs: list[tuple[int, int]], burst: float) -> Series:
+    """Return the least rate that fills a bucket for each two episodes, in bit/s, in order."""
+    rates = []
+    for at, end in pairs:
+        moved = seen.delivered[end] - seen.delivered[at:end]
+        times = seen.grid[end] - seen.grid[at:end]
+        given = np.where(np.arange(len(moved)) == 0, moved, moved - burst)
+        rates.append(float(np.max((given / times)[moved > _BETWEEN * seen.packet])) * 8)
+    return np.sort(rates)
