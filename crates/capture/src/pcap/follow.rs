@@ -27,9 +27,8 @@ const LEAST_MSS: u16 = 88;
 /// Without timestamps, a capture is near the receiver if the handshake took this many times longer
 /// to the sender and back than data takes to the receiver.
 const FAR: u64 = 4;
-/// Without a handshake too, if less than these packets mostly wait for an ACK as another arrives, of at
-/// least so many: a receiver acknowledges every second packet or more often, and a sender fills a
-/// path.
+/// Without a handshake too, if mostly fewer packets than these wait for an ACK as another passes, and
+/// at least so many pass: a receiver acknowledges every second packet, and a sender fills a path.
 const CROWD: u64 = 2;
 const ENOUGH: u64 = 100;
 /// A full packet's bytes, if segments are merged and the SYNs do not tell.
