@@ -197,6 +197,12 @@ impl Tracker {
         self.delivered.total()
     }
 
+    /// Bytes that were acknowledged selectively, beyond the cumulative acknowledgment.
+    pub fn ahead(&self) -> u64 {
+        let in_order = self.acknowledged.saturating_sub(self.origin);
+        self.delivered.total().saturating_sub(in_order)
+    }
+
     /// Sent and not yet acknowledged.
     pub fn in_flight(&self) -> u64 {
         self.highest.saturating_sub(self.acknowledged)

@@ -204,10 +204,7 @@ impl Side {
 
     /// The same, with what was acknowledged selectively.
     pub fn delivered(&self) -> u64 {
-        let ahead = self.tracker.delivered();
-        let acknowledged = self.tracker.acknowledged();
-        let in_order = acknowledged.saturating_sub(self.tracker.origin());
-        self.goodput() + ahead.saturating_sub(in_order)
+        self.goodput() + self.tracker.ahead()
     }
 
     /// How often its packets do not follow each other as they are sent.
@@ -310,9 +307,10 @@ impl Side {
             }
         }
         self.begin = self.begin.min(start);
-        let in_order = acknowledged.saturating_sub(self.tracker.origin());
-        let ahead = self.tracker.delivered().saturating_sub(in_order);
-        let waiting = self.tracker.in_flight().saturating_sub(ahead);
+        let waiting = self
+            .tracker
+            .in_flight()
+            .saturating_sub(self.tracker.ahead());
         self.crowded.0 += 1;
         self.crowded.1 += u64::from(waiting >= CROWD * u64::from(self.full().min(PACKET)));
         (self.last, self.sent) = (Some(now), Some(now));

@@ -110,8 +110,7 @@ def _base(seen: Observed, first: Stretch) -> Estimate:
     That is the header alone in a handshake, and a full packet otherwise, or two if the ACK waited
     for the second. A rate that is only a lower bound bounds that time, and is not subtracted.
     """
-    of_packet = 8 * seen.packet / first.guess
-    if seen.least is None or (seen.is_spaced and seen.least < of_packet):
+    if seen.least is None:
         raise UnfitError(
             "it has no RTT: a capture at the receiver has RTTs if packets have timestamps, and the "
             "base RTT if it includes the handshake"
@@ -129,7 +128,7 @@ def _base(seen: Observed, first: Stretch) -> Estimate:
             raise UnfitError("its RTTs are shorter than a packet takes to leave the link")
         low = value - 0.5 * serial
         if of_handshake and not seen.is_handshake_sure:
-            low = value - of_packet
+            low = value - 8 * seen.packet / first.guess
     # A later flow's handshake may have waited behind the data of others.
     if not (of_handshake and seen.has_begin) and not _was_empty(seen, first):
         why = "the queue was never seen empty, and the first handshake is not in the record"
