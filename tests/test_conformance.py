@@ -199,6 +199,18 @@ def test_the_drafts_cases(cli: Command, controller: str) -> None:
     assert {case["controller"] for case in cases} == {controller}
 
 
+def test_only_the_traces_that_were_asked_for_are_replayed() -> None:
+    seen: list[str] = []
+
+    def wanted(id_: str) -> bool:
+        seen.append(id_)
+        return len(seen) == 2
+
+    rows = paceline._paceline.golden_traces(ROOT / "conformance" / "linux-bbr", wanted)
+    assert [row["id"] for row in rows] == [seen[1]]
+    assert len(seen) > 40
+
+
 def test_the_command_names_what_it_does_not_know(cli: Command, tmp_path: Path) -> None:
     folder = case_of(tmp_path, STEPS)
     result = cli("conformance", "--cases", folder, "--controller", "bbr4")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -86,6 +87,7 @@ def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
                 assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
 
 
+@pytest.mark.skipif("PACELINE_FULL" not in os.environ, reason="half a minute; in make ci-full")
 def test_what_a_stock_kernel_lacks_is_derived_within_two_packets() -> None:
     paths = load("derived").measure()["paths"].inputs
     assert paths["rs.txif"].count == 139239

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,17 @@ def odd(path: Path, kind: str) -> None:
         path.symlink_to(kind)
 
 
-def paceline(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command as a process: what waits for ever can be ended."""
-    command = [sys.executable, "-m", "paceline", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+@pytest.fixture
+def patience() -> Iterator[None]:
+    """End this process if a command waits for ever, which no exception could do."""
+    before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(600)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("kind", ODD)
 def test_no_command_waits_for_what_is_no_file(kind: str, tmp_path: Path, cli: Command) -> None:
     (tmp_path / "s.toml").write_text(SCENARIO.replace('"2 s"', '"0.3 s"'))
@@ -67,7 +72,7 @@ def test_no_command_waits_for_what_is_no_file(kind: str, tmp_path: Path, cli: Co
         (("compare", "bad-run.json", "one"), 2),
     ]
     for arguments, code in calls:
-        result = paceline(*arguments, cwd=tmp_path)
+        result = cli(*arguments)
         assert result.returncode == code, (arguments, result)
         assert "Traceback" not in result.stderr
         if code and kind == "fifo":
@@ -126,15 +131,16 @@ def test_a_number_without_end_in_a_claim(seeds: str, cli: Command, tmp_path: Pat
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("kind", ["fifo", "/dev/zero"])
-def test_our_own_files_may_be_odd_too(kind: str, tmp_path: Path) -> None:
+def test_our_own_files_may_be_odd_too(kind: str, tmp_path: Path, cli: Command) -> None:
     """A manifest and a ledger lie in folders that others may have written."""
     folder = tmp_path / "s-sweep"
     folder.mkdir()
     text = SCENARIO.replace('"2 s"', '"0.3 s"') + '[sweep.over]\npath.rtt = ["1 ms", "2 ms"]\n'
     (tmp_path / "s.toml").write_text(text)
     odd(folder / "paceline.json", kind)
-    result = paceline("sweep", "s.toml", "--out", "s-sweep", cwd=tmp_path)
+    result = cli("sweep", "s.toml", "--out", "s-sweep")
     assert result.returncode == 2
     assert "is left unchanged" in result.stderr
     (folder / "paceline.json").unlink()

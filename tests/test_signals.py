@@ -65,6 +65,6 @@ def test_golden_traces_hear_a_signal_between_one_and_the_next(cli: Command) -> N
     signal.setitimer(signal.ITIMER_REAL, 0.001)
     replayed = None
     with pytest.raises(KeyboardInterrupt):
-        replayed = paceline._paceline.golden_traces(root)
+        replayed = paceline._paceline.golden_traces(root, lambda _: True)
     assert heard
     assert replayed is None

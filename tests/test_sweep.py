@@ -359,3 +359,13 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
         nodes.shutdown()  # type: ignore[no-untyped-call]
         environment.undo()
     assert tree(tmp_path / "ray") == whole
+
+
+def test_metrics_in_a_file_may_lack_their_unit(file: Path) -> None:
+    full = '["utilisation_ratio", "flows[1].goodput_bps"]'
+    text = file.read_text()
+    assert full in text
+    short = text.replace(full, '["utilisation", "flows[1].goodput"]')
+    assert Plan.read(short, str(file)).metrics == Plan.read(text, str(file)).metrics
+    with pytest.raises(paceline.ScenarioError, match="no metric is called `utilization`"):
+        Plan.read(text.replace(full, '["utilization"]'), str(file))

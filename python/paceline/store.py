@@ -664,22 +664,28 @@ def _draft(parent: Path, own: list[tuple[Path, int]]) -> Path:
         draft = parent / f".paceline-{os.getpid()}-{next(_count)}"
         try:
             draft.mkdir()
-        except FileExistsError:
-            continue  # of a process with the same number, dead or in another container
-        try:
-            # Before it is locked, another process may consider it left behind.
-            lock = os.open(draft, os.O_RDONLY)
-            if not _is_held(lock) and os.path.exists(draft):
+            if (lock := _open_locked(draft)) is not None:
                 own.append((draft, lock))
                 return draft
-            os.close(lock)
-        except FileNotFoundError:
-            continue  # removed by that process
+        except FileExistsError:
+            continue  # of a process with the same number, dead or in another container
         except BaseException:
             with suppress(OSError):
                 draft.rmdir()
             raise
     raise OSError(errno.EBUSY, "other processes remove its temporary folders", str(parent))
+
+
+def _open_locked(draft: Path) -> int | None:
+    """Open and lock a new folder; `None` if a process has taken it for left behind."""
+    try:
+        lock = os.open(draft, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    if not _is_held(lock) and os.path.exists(draft):
+        return lock
+    os.close(lock)
+    return None
 
 
 def _is_held(lock: int) -> bool:

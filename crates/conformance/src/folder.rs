@@ -44,11 +44,16 @@ impl Replay {
 
     /// Version and name of the trace, as `v3/script_01`.
     pub fn id(&self) -> String {
-        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
-        let stem = name.strip_suffix(".zst").unwrap_or(&name);
-        let stem = stem.strip_suffix(".txt").unwrap_or(stem);
-        format!("{}/{stem}", self.version.folder())
+        trace_id(self.version, &self.file)
     }
+}
+
+/// Version and name of a trace, as `v3/script_01`.
+pub fn trace_id(version: Version, file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(".zst").unwrap_or(&name);
+    let stem = stem.strip_suffix(".txt").unwrap_or(stem);
+    format!("{}/{stem}", version.folder())
 }
 
 /// A row of a conformance report.

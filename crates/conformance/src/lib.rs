@@ -14,7 +14,7 @@ mod replay;
 mod subject;
 mod trace;
 
-pub use folder::{Case, Failure, Replay, replay_dir, traces};
+pub use folder::{Case, Failure, Replay, replay_dir, trace_id, traces};
 pub use input::{AckSocket, CubicInput, Input, WindowInput};
 pub use replay::{Mismatch, Replayed, Version, replay};
 pub use subject::Difference;

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use paceline_path::{CapacityTrace, Service};
-use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit};
+use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit, find};
 use paceline_record::regular;
-use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario, metric_of_flow};
+use paceline_scenario::{
+    BoundUnit, Diagnostic, RateSource, Scenario, SweepSection, metric_of_flow,
+};
 
 /// The hint for a misspelled name, if one of `names` is similar.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
@@ -48,11 +50,25 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Service, Vec<Diagnostic>> {
     Err(wrong)
 }
 
+/// The metrics that a sweep looks at, by their names in full: a unit may be left out of the file.
+pub fn looked_at(sweep: &SweepSection) -> Vec<String> {
+    let full = |name: &String| {
+        let (of, metric) = name.rsplit_once('.').unwrap_or(("", name));
+        let found = match of {
+            "" => find(METRICS, metric).map(|known| known.name),
+            _ => find(FLOW_METRICS, metric).map(|known| known.name),
+        };
+        let dot = if of.is_empty() { "" } else { "." };
+        format!("{of}{dot}{}", found.unwrap_or(metric))
+    };
+    sweep.metrics.iter().map(full).collect()
+}
+
 /// Errors in the names of metrics and their bounds.
 fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     for (name, bound) in &scenario.expect {
-        let metric = paceline_record::metrics::find(name);
+        let metric = find(METRICS, name);
         if let Some(metric) = metric.filter(|metric| !fits(metric.unit, bound.unit)) {
             wrong.push(scenario.diagnostic(
                 &format!("expect.{name}"),
@@ -79,10 +95,10 @@ fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
                 let hint = format!("they are flows[0] to flows[{last}]");
                 wrong.push(scenario.diagnostic(&key, message, Some(hint)));
             }
-            Some((_, metric)) if FLOW_METRICS.iter().all(|known| known.name != metric) => {
+            Some((_, metric)) if find(FLOW_METRICS, metric).is_none() => {
                 wrong.push(unknown_metric(scenario, &key, metric, FLOW_METRICS));
             }
-            None if METRICS.iter().all(|known| known.name != name) => {
+            None if find(METRICS, name).is_none() => {
                 wrong.push(unknown_metric(scenario, &key, name, METRICS));
             }
             _ => {}

@@ -23,7 +23,7 @@ mod ways;
 
 pub use audit::{Unbalanced, audit};
 pub use change::{Change, LinkChange};
-pub use check::{check, list, nearest, service};
+pub use check::{check, list, looked_at, nearest, service};
 pub use controllers::{choices, parameters, stack_choices};
 pub use flows::FlowPlan;
 pub use guest::{

@@ -4,23 +4,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use paceline_conformance::recovery::{self, Trace, judge};
-use paceline_conformance::{Case, Replay, traces};
+use paceline_conformance::{Case, Replay, trace_id, traces};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Replays every trace below `folder` (`v1`, `v2`, `v3`, `cubic`): `id`, `suite`, `controller`,
-/// `verdict`, `evidence` each. Signals are checked between traces.
+/// Replays the traces below `folder` (`v1`, `v2`, `v3`, `cubic`) for whose id `wanted` returns true:
+/// `id`, `suite`, `controller`, `verdict`, `evidence` each. Signals are checked between traces.
 #[pyfunction]
-pub fn golden_traces(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
+pub fn golden_traces<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    wanted: &Bound<'py, PyAny>,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
     let traces = py.detach(|| traces(&folder));
     let traces = traces.map_err(|error| named(&folder, &error))?;
-    let replayed = traces.into_iter().map(|(version, file)| {
+    let mut rows = Vec::new();
+    for (version, file) in traces {
         py.check_signals()?;
-        let case = py.detach(|| Case::from(&Replay::of(version, file)));
-        row(py, &case)
-    });
-    replayed.collect()
+        if wanted.call1((trace_id(version, &file),))?.is_truthy()? {
+            let case = py.detach(|| Case::from(&Replay::of(version, file)));
+            rows.push(row(py, &case)?);
+        }
+    }
+    Ok(rows)
 }
 
 /// Plays every script of `folder` to our sender, against the trace next to it.

@@ -116,7 +116,7 @@ impl CheckedScenario {
         let run = &self.scenario.run;
         let dict = PyDict::new(py);
         dict.set_item("seeds", sweep.seeds(run.seed, run.repeats))?;
-        dict.set_item("metrics", &sweep.metrics)?;
+        dict.set_item("metrics", paceline_experiment::looked_at(sweep))?;
         dict.set_item("axes", axes?)?;
         Ok(Some(dict))
     }

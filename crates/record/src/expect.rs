@@ -31,7 +31,8 @@ pub struct Outcome {
 impl Outcome {
     /// `metric`, `bound`, `value` and `held`, as in `--json`.
     pub fn json(&self) -> Value {
-        let unit = metrics::find(&self.metric).map_or(Unit::Ratio, |spec| spec.unit);
+        let unit =
+            metrics::find(metrics::METRICS, &self.metric).map_or(Unit::Ratio, |spec| spec.unit);
         let value = unit.json(self.value);
         json!({ "metric": self.metric, "bound": self.bound, "value": value, "held": self.held })
     }
@@ -40,7 +41,7 @@ impl Outcome {
 /// Checks expectations against metrics, in their order.
 pub fn evaluate(metrics: &[Metric], expectations: &[Expectation]) -> Vec<Outcome> {
     let outcome = |expected: &Expectation| {
-        let spec = metrics::find(&expected.metric);
+        let spec = metrics::find(metrics::METRICS, &expected.metric);
         let name = spec.map_or(expected.metric.as_str(), |spec| spec.name);
         let value = metrics
             .iter()

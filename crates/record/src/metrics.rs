@@ -417,11 +417,11 @@ const ACTIVE: &str = "the flow's active time";
 const RTT_WINDOW: &str = "samples of flows while they are active";
 const QUEUE_WINDOW: &str = "rows of `queue` in the window";
 
-/// The metric of a run by its name, with or without its unit (`jain` for `jain_ratio`).
-pub fn find(name: &str) -> Option<&'static MetricSpec> {
-    let exact = METRICS.iter().find(|m| m.name == name);
+/// The metric of `known` by its name, with or without its unit (`jain` for `jain_ratio`).
+pub fn find<'a, F>(known: &'a [Definition<F>], name: &str) -> Option<&'a Definition<F>> {
+    let exact = known.iter().find(|m| m.name == name);
     exact.or_else(|| {
-        METRICS
+        known
             .iter()
             .find(|m| m.name.strip_suffix(m.unit.suffix()) == Some(name))
     })

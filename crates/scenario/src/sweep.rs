@@ -476,7 +476,7 @@ impl JsonSchema for SweepSection {
                     ],
                 },
                 "metrics": {
-                    "description": "What is drawn and compared: metrics of a run, or of a flow as \"flows[0].goodput_bps\".",
+                    "description": "What is drawn and compared: metrics of a run, or of a flow as \"flows[0].goodput_bps\"; the unit may be left out.",
                     "type": "array",
                     "items": { "type": "string" },
                 },

@@ -11,9 +11,9 @@ use paceline_soak::{Budget, Schema, Watch, draw, judge, keys};
 
 /// Each run is shortened to this budget.
 const BUDGET: Budget = Budget {
-    work: 40_000,
-    wanted: 4_000,
-    rows: 20_000,
+    work: 10_000,
+    wanted: 2_000,
+    rows: 10_000,
 };
 
 /// A thread that takes longer than this for a scenario never ends: a scenario takes some tenths of

@@ -501,11 +501,11 @@ fn names_end_in_their_unit_and_are_found_without() {
         );
     }
     assert_eq!(
-        find("jain_after_convergence").unwrap().name,
+        find(METRICS, "jain_after_convergence").unwrap().name,
         "jain_after_convergence_ratio"
     );
-    assert_eq!(find("rtt_p50_ns").unwrap().name, "rtt_p50_ns");
-    assert!(find("jain_").is_none() && find("").is_none());
+    assert_eq!(find(METRICS, "rtt_p50_ns").unwrap().name, "rtt_p50_ns");
+    assert!(find(METRICS, "jain_").is_none() && find(METRICS, "").is_none());
 }
 
 #[test]

@@ -150,10 +150,11 @@ fn gso_bursts() {
     }
 }
 
-/// Counters of 32 bits.
+/// Counters of 32 bits. Over the stacks it takes half a minute, in `make ci-full`.
 #[test]
 fn four_gibibyte_wrap() {
-    for flow in ours() {
+    let full = std::env::var_os("PACELINE_FULL").is_some();
+    for flow in ours().take(if full { OURS.len() } else { 1 }) {
         let path = "rate = \"50 Gbit/s\"\nqueue.size = \"4 bdp\"\nmtu = \"16000 B\"";
         // A quantum in 50 us would be 10 Gbit/s.
         let slack = match flow.contains("stack") {

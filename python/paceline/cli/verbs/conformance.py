@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -136,18 +136,22 @@ def conformance(
         hint = "add --live: only what this machine's kernel sends can be recorded"
         raise Failure("bad-option", "--record without --live records nothing", hint=hint)
     traces, scripts, draft = options.folders()
-    rows = [row for folder in traces for row in _golden(folder)]
+    ids: list[str] = []
+
+    def wanted(id_: str) -> bool:
+        ids.append(id_)
+        return _chosen(id_, names)
+
+    rows = [row for folder in traces for row in _golden(folder, wanted)]
     if scripts is not None:
-        rows += _recovery(scripts)
+        rows += [row for row in _recovery(scripts) if wanted(row["id"])]
     cases = _cases(draft) if draft is not None else []
     if options.quick:
         cases = [replace(case, variants=case.variants[:1], on_all_paths=False) for case in cases]
-    ids = [row["id"] for row in rows] + [case.id for case in cases]
+    cases = [case for case in cases if wanted(case.id)]
     for name in names:
         if not any(named(id_, name) for id_ in ids):
             raise _unknown("case", name, ids)
-    rows = [row for row in rows if _chosen(row["id"], names)]
-    cases = [case for case in cases if _chosen(case.id, names)]
     if options.live and scripts is not None:
         rows = _live(options, scripts, [row["id"] for row in rows])
     details: list[str] = []
@@ -208,9 +212,9 @@ def _judged(names: list[str], options: Options) -> Exit:
     return Exit.EXPECTATION_FAILED if failed else Exit.OK
 
 
-def _golden(folder: Path) -> list[dict[str, Any]]:
+def _golden(folder: Path, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
     try:
-        return [dict(case) for case in _paceline.golden_traces(folder)]
+        return [dict(case) for case in _paceline.golden_traces(folder, wanted)]
     except OSError as error:
         hint = "a folder of traces holds v1, v2, v3, cubic, reno or dctcp, with *.txt[.zst] files"
         raise Failure("no-traces", str(error), hint=hint) from error
