@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -52,6 +54,34 @@ def loaded(folder: Path, *arguments: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
+#: Million instructions that a start may take: a fifth more than it took with Python 3.11.
+STARTS = {"--version": 71, "--help": 840, "list": 850, "run small.toml --out run": 1070}
+
+
+@pytest.mark.parametrize("call", STARTS)
+def test_a_start_takes_no_more_instructions(call: str, tmp_path: Path) -> None:
+    if shutil.which("valgrind") is None:
+        assert "PACELINE_FULL" not in os.environ, "valgrind is not installed"
+        pytest.skip("valgrind is not installed")
+    for place in ("first", "second"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "small.toml").write_text(SCENARIO)
+    loaded(tmp_path / "first", *call.split())  # Byte code is written once.
+    counted = ("--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
+    done = subprocess.run(
+        ["valgrind", *counted, sys.executable, "-m", "paceline", *call.split()],
+        cwd=tmp_path / "second",
+        env={**os.environ, "PYTHONPATH": str(Path(paceline.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    refs = re.search(r"I +refs: +([0-9,]+)", done.stderr)
+    assert refs is not None, done.stderr
+    assert int(refs[1].replace(",", "")) <= STARTS[call] * 1_000_000
+
+
 def test_the_version_needs_no_parser_and_no_screen(tmp_path: Path) -> None:
     modules = loaded(tmp_path, "--version")
     assert modules.isdisjoint(HEAVY | SCREEN)
@@ -61,7 +91,7 @@ def test_the_version_needs_no_parser_and_no_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
 def test_the_help_loads_no_verb(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     modules = loaded(tmp_path, *arguments)
-    assert modules.isdisjoint(HEAVY | {ENGINE})
+    assert modules.isdisjoint(HEAVY | {ENGINE, "rich.markdown"})
     assert not [name for name in modules if name.startswith("paceline.cli.verbs.")]
 
 

@@ -40,12 +40,10 @@ app = App(
     name="paceline",
     default_parameter=Parameter(converter=_converted),
     version=__version__,
-    help="""A congestion-control laboratory: one file describes an experiment, one command runs it.
-
-    Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
-    3 expectation failed, 4 regression found, 127 the machine lacks something required,
-    129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM.
-    """,
+    help="A congestion-control laboratory: one file describes an experiment, one command runs it."
+    "\n\nData goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input, "
+    "3 expectation failed, 4 regression found, 127 the machine lacks something required, "
+    "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM.",
     help_epilogue=examples(
         f"run {_DEMO}",
         "list controllers bbr3",
@@ -149,9 +147,9 @@ Memory = Annotated[
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
-Quiet = Annotated[bool, Parameter(negative="", help="No progress.")]
+Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress.")]
 #: Of what shows no progress: accepted wherever others take it.
-Hushed = Annotated[bool, Parameter(name="--quiet", negative="", show=False)]
+Hushed = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show=False)]
 Jobs = Annotated[int | None, Parameter(validator=positive, help="Threads. Default: one per core.")]
 Set = Annotated[
     list[str] | None,

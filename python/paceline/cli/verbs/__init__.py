@@ -42,8 +42,11 @@ def load(tokens: Sequence[str] = ()) -> None:
         if first not in _ALONE:
             hint = "an option comes after the command; `paceline --help` shows all commands"
             raise Failure("usage", f"no command before {first}", hint=hint)
+        # Their lines need no Markdown, whose library is a third of what loads.
+        app.help_format = "plaintext"
         _list()
         return
+    app.help_format = "markdown"
     for verb in asked or VERBS:
         module = f"{__name__}.{VERBS[verb]}"
         if module not in sys.modules and verb in app:
@@ -56,6 +59,6 @@ def _list() -> None:
     """Add every verb as far as the list of all of them shows it."""
     for verb, module in VERBS.items():
         found = _SUMMARY.search((Path(__path__[0]) / f"{module}.py").read_text("utf-8"))
-        summary = found[1] if found else ""
+        summary = found[1].replace("`", "") if found else ""
         if verb not in app:
             app.command(f"{__name__}.{module}:{module}", name=verb, help=summary)

@@ -12,9 +12,10 @@ from paceline.cli import console, files
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import record_answer, show_record
-from paceline.errors import CaptureError, FileError
+from paceline.errors import CaptureError, FileError, of_file
 from paceline.exchange import IMPORTS, RECORDS
 from paceline.exchange.declared import Asked, ImportFailedError
+from paceline.reading import read_text
 from paceline.runs import Run
 
 if TYPE_CHECKING:
@@ -142,7 +143,8 @@ def import_(
 def _text(file: str) -> str:
     """Return the text of an experiment; say what is read if it is none."""
     try:
-        return files.read_scenario(file)
+        with of_file(file):
+            return read_text(file)
     except FileError as error:
         if error.kind != "not-text":
             raise
