@@ -134,9 +134,10 @@ Controllers = Annotated[
     Parameter(
         name="--controller",
         negative="",
-        help="NAME=FILE[:CLASS]: a controller of your own, in Python or a shared library, that "
-        "scenarios may then name; or a library with a QUIC stack, whose controllers they name "
-        "NAME:CONTROLLER. May be repeated. Paceline executes its code.",
+        help="NAME=FILE[:CLASS]: a controller of your own, in Python or a shared library; "
+        "scenarios may then use NAME. FILE may also be a library with a QUIC stack; scenarios "
+        "then name its controllers NAME:CONTROLLER. May be repeated. Paceline executes the code of "
+        "FILE.",
     ),
 ]
 Memory = Annotated[
@@ -147,7 +148,7 @@ Memory = Annotated[
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
-Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="No progress.")]
+Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="Show no progress.")]
 #: Of what shows no progress: accepted wherever others take it.
 Hushed = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show=False)]
 Jobs = Annotated[int | None, Parameter(validator=positive, help="Threads. Default: one per core.")]

@@ -28,8 +28,8 @@ def check(
 ) -> Exit:
     """Check a scenario, print it with every default written out, and estimate the memory of a run.
 
-    The estimate is a range, from a run whose flows barely send to one whose links are always
-    full.
+    The estimate is a range: from the memory of a run whose flows barely send to that of a run
+    whose links are always full.
     """
     limit_memory(memory)
     text, file = files.scenario(file)

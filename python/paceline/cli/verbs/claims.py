@@ -44,7 +44,8 @@ class Options:
         bool,
         Parameter(
             negative="",
-            help="Run each claim with its subject removed and list which mutants survive.",
+            help="Run the mutants of each claim (its subject is removed), and list those that "
+            "survive.",
         ),
     ] = False
     seeds: Seeds = None
@@ -56,12 +57,13 @@ class Options:
         None
     )
     claims: Annotated[
-        Path | None, Parameter(help="File or folder of claims. Default: ./claims or those shipped.")
+        Path | None,
+        Parameter(help="File or folder of claims. Default: ./claims, or the shipped claims."),
     ] = None
     backend: Annotated[
         Backend,
         Parameter(
-            help="Only claims that are simulated, or only those that need a kernel's TCP: in real "
+            help="Only simulated claims (sim), or only claims that need a kernel's TCP: in real "
             "time (emu) or in virtual time (vm)."
         ),
     ] = "sim"
@@ -69,7 +71,8 @@ class Options:
         int | None,
         Parameter(
             validator=positive,
-            help="Threads and parallel emulations. Default: one and four per core.",
+            help="Threads, and parallel emulations. Default: one thread and four emulations per "
+            "core.",
         ),
     ] = None
     controllers: Controllers = None
@@ -93,15 +96,15 @@ def claims(
 ) -> Exit:
     """Re-run published claims and print published | measured | verdict.
 
-    A verdict is reproduced, reproduced under a stated assumption (the source leaves something
-    open; with `--json` "reproduced by choice"), not reproduced, finding (a question of our own) or
-    error.
+    A verdict is one of: reproduced; reproduced under a stated assumption (the source leaves
+    something open; `--json` prints "reproduced by choice"); not reproduced; finding (the claim is a
+    question of our own); error.
 
     Each figure has its 95 % interval over the seeds. The runs of all chosen claims run in
-    parallel. Emulated runs come last, as many at a time as their rates allow; an emulated run that
+    parallel. Emulated runs come last, as many at a time as their rates allow. An emulated run that
     exceeds the bounds of `[run.emulation]` is repeated up to three times. A claim that you name by
-    its id runs whatever its backend is. ``--controller bbr3=FILE`` replaces bbr3 in all claims with
-    your own controller.
+    its id runs even if it needs another `--backend`. ``--controller bbr3=FILE`` replaces bbr3 in
+    all claims with your own controller.
     Exit code 3 if a claim is not reproduced, a finding's bound fails or a mutant survives.
     """
     limit_memory(options.memory)

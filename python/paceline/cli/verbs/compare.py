@@ -58,12 +58,13 @@ class Options:
     tolerance: Annotated[
         float,
         Parameter(
-            validator=_tolerance, help="Ignore differences up to this per cent of the old value."
+            validator=_tolerance,
+            help="Ignore differences of up to this percentage of the old value.",
         ),
     ] = 1.0
     correction: Annotated[
         Literal["holm", "bh"],
-        Parameter(help="Correction for multiple tests: no false alarm (holm), or few (bh)."),
+        Parameter(help="Correction for multiple tests: no false alarms (holm), or few (bh)."),
     ] = "holm"
     everything: Annotated[
         bool, Parameter(name="--all", negative="", help="Also show metrics that are the same.")
@@ -87,28 +88,30 @@ def compare(
     old: Annotated[
         str,
         Parameter(
-            help="A folder: a run, its repeats, or a sweep. Or `reference:CASE`, a test case of "
-            "the BBR draft or a baseline (`paceline reference list`)."
+            help="A folder: a run, its repeats, or a sweep. Or `reference:CASE`: a test case of "
+            "the BBR draft, or a baseline (`paceline reference list` lists both)."
         ),
     ],
-    new: Annotated[str | None, Parameter(help="The result to compare with it.")] = None,
+    new: Annotated[
+        str | None, Parameter(help="The result to compare with the first result.")
+    ] = None,
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
     """Compare two results: same, better or worse, and how certain that is.
 
-    Values of the same seeds are compared pair by pair. Exit code 4 if something is worse; what too
-    few runs cannot test is no failure, and the output says so.
+    Values with the same seed are compared pair by pair. Exit code 4 if something is worse. If
+    there are too few runs for a test, this is no failure, and the output says so.
 
-    With `--by`, the values of one key of a sweep are compared with the first. They are paired over
-    the sweep's other keys: each point counts once, as the mean of its seeds, and pairs are compared
-    by their ratios.
+    With `--by`, each value of one key of a sweep is compared with the first value of that key. The
+    two points of a pair have the same values of all other keys. Each point counts once, as the mean
+    of its seeds, and pairs are compared by their ratios.
 
-    A run, or a qlog that `import` converted, can be compared with `reference:CASE`: that test case
-    of the BBR draft or baseline, run with `bbr3`. The output then says where the run departs from
-    the reference: by its BBR states, or by its packets if it has no states. Run and case must have
-    the same path and events.
+    A run, or a qlog that `import` converted, can be compared with `reference:CASE`: a test case of
+    the BBR draft, or a baseline, run with `bbr3`. The output then says where the run departs from
+    the reference: by the run's BBR states, or by its packets if the run has no states. The run and
+    the case must have the same path and events.
     """
     limit_memory(options.memory)
     options = replace(options, metrics=files.known_metrics(options.metrics))

@@ -110,17 +110,17 @@ def conformance(
 ) -> Exit:
     """Run golden traces and loss recovery of Linux, and the BBR draft's test cases.
 
-    A trace passes if every state field equals Linux's after every event. A recovery script passes
-    if our sender sends the same segments, in the same order and at about the same times, as the
-    recorded kernel (with --live: this machine's kernel). A case of the draft passes if each of its
-    numbered steps holds in the record of its run, on every path. A step that cannot hold is an
-    expected failure, with its reason. Your own controller, or one of a QUIC stack, is judged by its
-    behaviour: steps about BBR's states are not applicable. Exit code 3 if a trace, a script or a
-    case fails.
+    A trace passes if, after every event, every state field equals that of Linux. A recovery script
+    passes if our sender sends the same segments, in the same order and at about the same times, as
+    the recorded kernel (with --live: this machine's kernel). A case of the draft passes if each of
+    its numbered steps holds in the record of its run, on every path. A step that cannot hold is an
+    expected failure, and the case gives the reason. Your own controller, or one of a QUIC stack, is
+    judged by its behaviour: steps about BBR's states are not applicable to it. Exit code 3 if a
+    trace, a script or a case fails.
 
     With --judge, the named cases judge an existing record, such as one that `import` made from a
-    qlog. Steps that need data missing from the record are not applicable. The record must have the
-    path and the events of the case; this is not checked.
+    qlog. A step that needs data missing from the record is not applicable. The record must have the
+    path and the events of the case; Paceline does not check this.
     """
     limit_memory(options.memory)
     if options.judge is not None:

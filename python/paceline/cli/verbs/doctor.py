@@ -27,9 +27,9 @@ def doctor(
 ) -> Exit:
     """Check what `run --backend emu`, `vm` and `kernel` need, and show how to fix each problem.
 
-    Without --quick it also emulates increasing rates, for two seconds each, until a rate exceeds
-    the default error bounds in all three attempts. Exit code 127 if this machine cannot emulate at
-    all.
+    Without --quick, the command also emulates increasing rates, for two seconds each, until all
+    three attempts at a rate exceed the default error bounds. Exit code 127 if this machine cannot
+    emulate at all.
     """
     err = console.stderr()
 

@@ -50,7 +50,7 @@ class Options:
         Parameter(
             negative="",
             consume_multiple=True,
-            help="Controllers to run it against. Default: all except those of QUIC stacks.",
+            help="Controllers to run against. Default: all except those of QUIC stacks.",
         ),
     ] = None
     seeds: Seeds = None
@@ -62,12 +62,13 @@ class Options:
     ] = None
     suite: Annotated[
         Path | None,
-        Parameter(help="Folder of the criteria. Default: ./evaluation, or those shipped."),
+        Parameter(help="Folder of the criteria. Default: ./evaluation, or the shipped criteria."),
     ] = None
     scenarios: Annotated[
         Path | None,
         Parameter(
-            help="Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or those shipped."
+            help="Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or the shipped "
+            "scenarios."
         ),
     ] = None
     controllers: Controllers = None
@@ -94,8 +95,9 @@ def evaluate(
 ) -> Exit:
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
-    It also runs against every other controller, which gives its share and the harm (Ware et
-    al.) that it does to goodput, delay and loss. Exit code 3 if a criterion is not met.
+    The controller also runs against every other controller. These runs give its share, and the
+    harm (Ware et al.) that it does to goodput, delay and loss. Exit code 3 if a criterion is not
+    met.
     """
     limit_memory(options.memory)
     bring(options.controllers)

@@ -32,20 +32,20 @@ else:
 )
 def export(
     run: Annotated[
-        list[str], Parameter(negative="", help=f"A run's folder; several for {_SEVERAL}.")
+        list[str], Parameter(negative="", help=f"A run's folder; {_SEVERAL} takes several folders.")
     ],
     /,
     *,
     format: Annotated[  # noqa: A002
         Format,
         Parameter(
-            help=f"What to write. {_PACKETS} need recorded packets: `record.packets = true` in "
+            help=f"Format to write. {_PACKETS} need recorded packets: `record.packets = true` in "
             "`[run]`."
         ),
     ],
     out: Annotated[
         Path | None,
-        Parameter(help="File, or folder for csv and qlog. Default: in the run's folder."),
+        Parameter(help="File to write; for csv and qlog, a folder. Default: in the run's folder."),
     ] = None,
     flow: Flow = None,
     qlog_dialect: Annotated[

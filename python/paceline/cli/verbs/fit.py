@@ -31,7 +31,7 @@ def fit(
     *,
     cc: Annotated[
         str | None,
-        Parameter(help="Controller of the flows for which the record does not name one."),
+        Parameter(help="Controller of the flows whose controller the record does not name."),
     ] = None,
     out: Annotated[
         Path | None, Parameter(help="Scenario to write. Default: NAME-fitted.toml, here.")
@@ -43,12 +43,12 @@ def fit(
 ) -> Exit:
     """Estimate the path on which a record was taken, and write it as a scenario.
 
-    Only data visible to the flows' endpoints is used: deliveries, RTTs and losses. They give the
-    rate, the base RTT, the queue and the parameters of the loss model, each with a 95 % interval.
-    The loss model is the one whose simulation, with the same flows, is nearest to the record: a
-    full queue, random loss, both, a policer, CoDel, FQ-CoDel or PIE. The table at the end compares
-    the record with that simulation. Where the record does not give an interval, such as for the
-    size of a buffer that never filled, a bound is given and a note says why.
+    Only data visible to the flows' endpoints is used: deliveries, RTTs and losses. This data gives
+    the rate, the base RTT, the queue and the parameters of the loss model, each with a 95 %
+    interval. The loss model is a full queue, random loss, both, a policer, CoDel, FQ-CoDel or PIE:
+    the one whose simulation, with the same flows, is nearest to the record. The table at the end
+    compares the record with that simulation. If the record does not give an interval, for example
+    for the size of a buffer that never filled, `fit` gives a bound, and a note says why.
     """
     limit_memory(memory)
     known = [row["name"] for row in _paceline.controllers()]

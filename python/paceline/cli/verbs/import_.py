@@ -41,8 +41,8 @@ def import_(
     file: Annotated[
         str,
         Parameter(
-            help="A transperf configuration, a mahimahi trace, a table of rates; a capture, a "
-            "qlog, iperf3's JSON, Flent's data."
+            help="An experiment: a transperf configuration, a mahimahi trace or a table of rates. "
+            "Or a recording: a capture, a qlog, iperf3's JSON or Flent's data."
         ),
     ],
     /,
@@ -59,10 +59,11 @@ def import_(
     queue: Annotated[str | None, Parameter(help="Queue size for a trace.")] = None,
     cc: Annotated[str, Parameter(help="Controller of the flow that crosses a trace.")] = "bbr3",
     time: Annotated[
-        str | None, Parameter(help='Column of times in a table, and their unit ("t ms").')
+        str | None, Parameter(help='Column of a table with the times, and its unit ("t ms").')
     ] = None,
     rate: Annotated[
-        str | None, Parameter(help='Column of rates, and their unit ("down Mbit/s").')
+        str | None,
+        Parameter(help='Column of a table with the rates, and its unit ("down Mbit/s").'),
     ] = None,
     ignore_commands: Annotated[
         bool, Parameter(negative="", help="Skip commands that transperf would run as root.")
@@ -72,10 +73,12 @@ def import_(
 ) -> Exit:
     """Convert a file of another tool: an experiment into a scenario, a recording into a record.
 
-    A configuration is parsed and never executed. What a scenario cannot express is an error with
-    its line; approximations are noted. A recording (pcap or pcapng of TCP, qlog of any version,
-    iperf3's JSON, Flent's data; also compressed with gzip or zstd) becomes a run that `report`,
-    `compare` and `sequence` read; notes on missing data are printed and stored in the record.
+    A configuration is parsed and never executed. Anything that a scenario cannot express is an
+    error, which names its line; approximations are noted.
+
+    A recording becomes a run, which the commands `report`, `compare` and `sequence` can read. A
+    recording is a pcap or pcapng of TCP, a qlog of any version, iperf3's JSON or Flent's data; it
+    may be compressed with gzip or zstd. Notes on missing data are printed and stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
         return _record(file, None if format == "auto" else format, out, json=json)

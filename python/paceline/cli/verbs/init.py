@@ -30,7 +30,9 @@ def init(
     controller: Annotated[
         bool,
         Parameter(
-            negative="", help="Write a controller instead: in Python, or FILE.c with its header."
+            negative="",
+            help="Write a controller instead: in Python, or in C with its header if FILE ends in "
+            "`.c`.",
         ),
     ] = False,
     force: Force = False,

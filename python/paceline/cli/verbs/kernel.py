@@ -46,7 +46,7 @@ _SHOWN = {
 def kernel() -> None:
     """Load BBRv3 into the running kernel by eBPF, unload it, or watch it.
 
-    It needs root, and a stock kernel from 6.10.
+    This needs root, and a stock kernel, 6.10 or later.
     """
 
 
@@ -66,8 +66,8 @@ def load(
 ) -> Exit:
     """Register the congestion control `paceline_bbr3`, which any program may then choose.
 
-    For example by `iperf3 -C paceline_bbr3`, by `ip route ... congctl`, or by the sysctl
-    `net.ipv4.tcp_congestion_control`.
+    Choose it, for example, with `iperf3 -C paceline_bbr3`, with `ip route ... congctl`, or with the
+    sysctl `net.ipv4.tcp_congestion_control`.
     """
     with _explained():
         controller.load(_settings(set_ or []))
@@ -93,7 +93,9 @@ def list_(*, json: Json = False) -> Exit:
 
 @part(kernel)
 def show(
-    which: Annotated[int | None, Parameter(help="A process, or a local or remote port.")] = None,
+    which: Annotated[
+        int | None, Parameter(help="The id of a process, or a local or remote port.")
+    ] = None,
     /,
     *,
     json: Json = False,

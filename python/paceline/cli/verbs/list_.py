@@ -182,7 +182,7 @@ def _head(path: Path) -> dict[str, Any]:
 )
 def list_(
     what: Annotated[What | None, Parameter(show_choices=False, help=" | ".join(LISTS))] = None,
-    name: Annotated[str | None, Parameter(help="One of them, in detail.")] = None,
+    name: Annotated[str | None, Parameter(help="Show only this entry, in detail.")] = None,
     /,
     *,
     controllers: Controllers = None,

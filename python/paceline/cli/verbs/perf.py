@@ -40,7 +40,8 @@ class Client:
     """The options of a client."""
 
     token: Annotated[
-        str | None, Parameter(help=f"The server's token. Default: the variable {_VARIABLE}.")
+        str | None,
+        Parameter(help=f"The server's token. Default: the environment variable {_VARIABLE}."),
     ] = None
     cc: Annotated[
         str | None,
@@ -54,13 +55,15 @@ class Client:
         Parameter(help='Duration of the transfer. Default: "10 s", unless --bytes is given.'),
     ] = None
     bytes: Annotated[str | None, Parameter(help='Amount of data to send, such as "1 GB".')] = None
-    reverse: Annotated[bool, Parameter(negative="", help="The server sends.")] = False
+    reverse: Annotated[bool, Parameter(negative="", help="The server sends, not the client.")] = (
+        False
+    )
     streams: Annotated[
         int | None,
         Parameter(validator=positive, help="Number of streams, at most 128. Default: 1."),
     ] = None
     out: Annotated[
-        Path | None, Parameter(help="Folder for a record, which `report` and `compare` read.")
+        Path | None, Parameter(help="Folder for a record, which `report` and `compare` can read.")
     ] = None
 
 
@@ -75,7 +78,7 @@ class Server:
     max_bytes: Annotated[
         str | None, Parameter(help='Maximum amount of data per test. Default: "1 TB".')
     ] = None
-    once: Annotated[bool, Parameter(negative="", help="End after one test.")] = False
+    once: Annotated[bool, Parameter(negative="", help="Stop the server after one test.")] = False
 
 
 @parted(
@@ -105,9 +108,9 @@ def server_(
 ) -> Exit:
     """Serve one test at a time, until it is stopped.
 
-    The server prints a token: a secret and the fingerprint of its certificate. A client without it
-    is refused. The server listens on the loopback interface unless you give another address. With
-    --json it prints one object per line, and the first has `address` and `token`.
+    The server prints a token: a secret and the fingerprint of its certificate. A client without the
+    token is refused. The server listens on the loopback interface unless you give another address.
+    With --json, the server prints one object per line; the first object has `address` and `token`.
     """
     return _serve(_resolved(address), options, json=json)
 
@@ -125,7 +128,7 @@ def client_(
     """Run a test with a server.
 
     The client prints a line each second: the data received, and the sender's RTT and window. With
-    --json it prints one object at the end.
+    --json, the client prints one object at the end.
     """
     return _test(_resolved(address), options, json=json)
 

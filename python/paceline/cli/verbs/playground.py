@@ -17,10 +17,13 @@ _PACKAGE = Path(__file__).parents[2]
 
 
 @app.command(help_epilogue=examples("playground", "playground --no-browser"))
-def playground(*, browser: Annotated[bool, Parameter(help="Open the page.")] = True) -> Exit:
+def playground(
+    *, browser: Annotated[bool, Parameter(help="Open the page in a browser.")] = True
+) -> Exit:
     """Open the simulator in a browser: ten lessons, sliders, and your own controller.
 
-    The page is one file, which is printed. It needs no server and sends nothing anywhere.
+    The page is one file, and the command prints its path. The page needs no server and sends
+    nothing anywhere.
     """
     page = found(_PACKAGE)
     if page is None:

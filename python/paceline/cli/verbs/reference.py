@@ -42,8 +42,8 @@ class Options:
         bool,
         Parameter(
             negative="",
-            help="Every packet and ACK in the traces, which are then many times "
-            "larger. qvis and `import` need them.",
+            help="Also write every packet and ACK to the traces, which are then many times larger. "
+            "qvis and `import` need the packets.",
         ),
     ] = False
     qlog_dialect: Annotated[
@@ -89,9 +89,9 @@ def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False)
 def export(cases: Cases = None, /, *, options: Options = Options()) -> Exit:
     """Run references with `bbr3`, and write a folder of each.
 
-    It holds the scenario, the trace of each flow as qlog, a picture, and a manifest with the
-    draft's number, the seed and the hash of each file; beside them is an index. Each export gives
-    the same bytes.
+    Each folder holds the scenario, the trace of each flow as qlog, a picture, and a manifest with
+    the draft's number, the seed and the hash of each file. Beside the folders is an index. Every
+    export gives the same bytes.
     """
     limit_memory(options.memory)
     return _export(references.chosen(cases or ()), options)

@@ -31,7 +31,7 @@ def report(
         Path | None, Parameter(help="File to write. Default: report.FORMAT in the run's folder.")
     ] = None,
     flow: Annotated[
-        int | None, Parameter(help="The flow in the detailed panels of a figure.")
+        int | None, Parameter(help="The flow that a figure shows in its detailed panels.")
     ] = None,
     memory: Memory = None,
     force: Force = False,
@@ -40,7 +40,7 @@ def report(
     """Write a report of a run: one self-contained HTML page, or the same plots as a figure.
 
     The page works offline. Figures are byte-identical every time. For a folder with several runs
-    (repeats, or a comparison of controllers) it writes one report of all of them.
+    (repeats, or a comparison of controllers), the command writes one report of all runs.
     """
     limit_memory(memory)
     run = files.run_folder(run)

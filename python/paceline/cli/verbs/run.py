@@ -49,7 +49,10 @@ class Options:
 
     backend: Annotated[
         Backend,
-        Parameter(help="Virtual time, or real time with the kernel's TCP (Linux)."),
+        Parameter(
+            help="Simulation in virtual time (sim), or the kernel's TCP (Linux) in real time (emu) "
+            "or in virtual time (vm)."
+        ),
     ] = "sim"
     seed: Annotated[
         int | None, Parameter(validator=_seed, help="Seed. Default: the scenario's.")
@@ -57,7 +60,8 @@ class Options:
     repeats: Annotated[
         int | None,
         Parameter(
-            validator=at_most_repeats, help="Run with this many seeds, starting at the seed."
+            validator=at_most_repeats,
+            help="Run with this many seeds, counting up from the seed.",
         ),
     ] = None
     out: Annotated[
@@ -69,7 +73,8 @@ class Options:
     controllers: Controllers = None
     memory: Memory = None
     everything: Annotated[
-        bool, Parameter(name="--all", negative="", help="Print all metrics, not the first six.")
+        bool,
+        Parameter(name="--all", negative="", help="Print all metrics, not only the first six."),
     ] = False
     report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False
     force: Annotated[
@@ -96,17 +101,22 @@ def run(
 ) -> Exit:
     """Run scenarios, print their metrics, and keep every table.
 
-    With `--repeats` the seeds run in parallel, and each metric has its mean, median and 95 %
-    interval. With `--backend emu` they run one after another, because an emulated path runs in real
-    time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if it
-    still does, it is kept and the exit code is 1. With `--backend vm` a real kernel runs in virtual
-    time, in the latest snapshot of `paceline vm prepare`: the same bytes each time, with flow
-    starts delayed by up to 10 ms depending on the seed. A scenario that lists
-    controllers in `compare` of `[run]` runs once with each of them.
+    With `--repeats`, the seeds run in parallel, and each metric has its mean, median and 95 %
+    interval. If a scenario lists controllers in `compare` of `[run]`, it runs once with each
+    controller.
 
-    The name of a run's folder ends in a hash of everything that determines its bytes. An existing
-    run is shown and not run again; after Ctrl-C the same command runs what is missing. Nothing is
-    overwritten. If the process is killed, `report` shows the rows that a simulated run had written.
+    With `--backend emu`, the seeds run one after another, because an emulated path runs in real
+    time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if it
+    still exceeds them, it is kept and the exit code is 1.
+
+    With `--backend vm`, a real kernel runs in virtual time, in the latest snapshot of
+    `paceline vm prepare`. The run gives the same bytes each time. Flow starts are delayed by up to
+    10 ms, depending on the seed.
+
+    The name of a run's folder ends in a hash of everything that determines the run's bytes. If a
+    run exists, the command shows it and does not run it again. After Ctrl-C, the same command runs
+    only the missing runs. Nothing is overwritten. If the process is killed during a simulated run,
+    `report` shows the rows that the run had written.
     """
     limit_memory(options.memory)
     bring(options.controllers)

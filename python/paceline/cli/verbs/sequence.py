@@ -20,7 +20,7 @@ from paceline.quantities import duration_ns
 class Options:
     """The options of the command."""
 
-    format: Annotated[Image, Parameter(help="What to write.")] = "png"
+    format: Annotated[Image, Parameter(help="Format of the diagram.")] = "png"
     out: Annotated[
         Path | None,
         Parameter(help="File to write. Default: sequence.FORMAT in the first run's folder."),
@@ -63,7 +63,7 @@ def sequence(
     """Draw a time-sequence diagram: each packet, each ACK and the receive window over time.
 
     Transmits are thick, ACKs thin, the receive window grey; retransmits, losses and SACK blocks
-    are marked. Several runs are overlaid. It needs recorded packets:
+    are marked. Several runs are overlaid. The diagram needs recorded packets:
     `record.packets = true` in `[run]`.
     """
     limit_memory(options.memory)

@@ -40,15 +40,15 @@ def serve(
     port: Annotated[
         int, Parameter(validator=_port, help="Port on this machine; 0 takes any free one.")
     ] = 8470,
-    browser: Annotated[bool, Parameter(help="Open the page.")] = True,
+    browser: Annotated[bool, Parameter(help="Open the page in a browser.")] = True,
     controllers: Controllers = None,
     memory: Memory = None,
     json: Json = False,
 ) -> Exit:
     """Open a local page to browse, overlay, change and repeat runs.
 
-    The page is reachable from this machine only, at the printed address, which contains a new
-    secret each time. Scenarios run from the page may not name files.
+    The page is reachable only from this machine, at the printed address. The address contains a new
+    secret each time. A scenario that you run from the page may not name files.
     """
     from paceline.serve.server import Server
 

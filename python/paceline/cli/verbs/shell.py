@@ -66,7 +66,7 @@ class Options:
         str | None,
         Parameter(
             name=["--rate-up", "--trace-up"],
-            help="Rate from client to server, or a trace file. Default: as in the other direction.",
+            help="Rate from client to server, or a trace file. Default: as from server to client.",
         ),
     ] = None
     delay: Annotated[str, Parameter(help="With --rate: the delay each way.")] = "0 ms"
@@ -82,7 +82,7 @@ class Options:
         Path | None, Parameter(help="Folder for the record. Default: runs/NAME-shell-NUMBER.")
     ] = None
     overrides: Set = None
-    quiet: Annotated[bool, Parameter(negative="", help="No summary.")] = False
+    quiet: Annotated[bool, Parameter(negative="", help="Print no summary.")] = False
     json: Annotated[
         bool,
         Parameter(
@@ -113,17 +113,20 @@ def shell(
 ) -> int:
     """Run any program behind the path of a scenario: the client at one end, a server at the other.
 
-    Each runs in its own network namespace, isolated from the outside in both directions. The client
-    reaches the server at the name `server` and at the address in `PACELINE_SERVER`. The client
-    starts when the server listens, after 5 s at the latest. The server's data takes the scenario's
-    link, together with the flows of the scenario. The client's data takes a second link with the
-    same rate, queue and impairments, without other traffic. Nothing needs root; inside, programs
-    run as root of their namespace.
+    The client and the server each run in a network namespace of their own, isolated from the
+    outside in both directions. The client reaches the server at the name `server` and at the
+    address in `PACELINE_SERVER`. The client starts when the server listens, after 5 s at the
+    latest. The server's data takes the scenario's link, together with the flows of the scenario.
+    The client's data takes a second link with the same rate, queue and impairments, but without
+    other traffic. Nothing needs root; inside the namespaces, each program runs as root of its
+    namespace.
 
     The record is like that of any run: each direction of each conversation that carries data is a
-    flow, reconstructed from its packets. Exit code: the client's; 124 if it was still running after
-    --time, 125 if Paceline failed, 126 if the client cannot be run, 127 if it does not exist.
-    However the command ends, every process that the programs started ends with it.
+    flow, reconstructed from its packets.
+
+    Exit code: that of the client; 124 if the client was still running after --time, 125 if Paceline
+    failed, 126 if the client cannot be run, 127 if the client does not exist. However the command
+    ends, every process that the client or the server started ends too.
     """
     words = list(words or [])
     _refuse_option(words)

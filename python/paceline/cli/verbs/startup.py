@@ -32,9 +32,15 @@ def startup(
     *,
     find: Annotated[
         bool,
-        Parameter(negative="", help="Find the smallest gain that doubles in rounds 10 to 15."),
+        Parameter(
+            negative="",
+            help="Find the smallest gain that doubles the bandwidth estimate in each of rounds 10 "
+            "to 15.",
+        ),
     ] = False,
-    rounds: Annotated[int, Parameter(validator=positive, help="Rounds, at most 20.")] = 15,
+    rounds: Annotated[
+        int, Parameter(validator=positive, help="Number of rounds, at most 20.")
+    ] = 15,
     plot: Annotated[
         Path | None, Parameter(help="Plot the result to this .png or .svg file.")
     ] = None,
@@ -43,9 +49,9 @@ def startup(
 ) -> Exit:
     """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
-    With a gain, it prints the rows of Google's start-up simulator: the state at the first ACK of
-    each round, on an ideal path with an RTT of 100 ms. Without a gain, it prints the derivation
-    alone.
+    With a gain, the command prints the rows of Google's start-up simulator: the state at the first
+    ACK of each round, on an ideal path with an RTT of 100 ms. Without a gain, the command prints
+    only the derivation.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         raise Failure(

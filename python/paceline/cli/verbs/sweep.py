@@ -59,7 +59,7 @@ class Options:
         Parameter(
             name="--metric",
             negative="",
-            help="A metric to compare and plot; the first determines the best point.",
+            help="A metric to compare and plot; the first metric determines the best point.",
         ),
     ] = None
     tables: Annotated[
@@ -71,7 +71,8 @@ class Options:
     engine: Annotated[
         Literal["threads", "processes", "ray"],
         Parameter(
-            help="Where runs execute: threads, processes (survive a crash), or a Ray cluster."
+            help="Where runs execute: threads, processes (the sweep survives the crash of a run), "
+            "or a Ray cluster."
         ),
     ] = "threads"
     address: Annotated[
@@ -158,8 +159,8 @@ def sweep(
 ) -> Exit:
     """Run a grid of parameters in parallel: the [sweep] of a scenario.
 
-    After Ctrl-C or a crash the same command resumes where it stopped. The output is one Parquet
-    data set and a plot of each metric: the same bytes on any number of threads or machines.
+    After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
+    data set and a plot of each metric. The bytes are the same on any number of threads or machines.
     """
     limit_memory(options.memory)
     bring(options.controllers)

@@ -31,7 +31,7 @@ from paceline.reading import json_value
 def vm() -> None:
     """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller.
 
-    A kernel is the distribution's or your own build, unmodified. Runs use the latest snapshot.
+    A kernel is an unmodified build: the distribution's or your own. Runs use the latest snapshot.
     Nothing is downloaded.
     """
 
@@ -54,8 +54,8 @@ def prepare(
 ) -> Exit:
     """Boot a kernel once, and save the state of that machine, from which every run starts.
 
-    It boots in QEMU, together with Paceline's own program. Preparing the same kernel again selects
-    it.
+    The kernel boots in QEMU, together with Paceline's own program. If you prepare the same kernel
+    again, runs use its snapshot from then on.
     """
     with _explained():
         _say([_prepare(kernel, modules, quiet=quiet or json)], json=json, one=True)
