@@ -44,8 +44,8 @@ def soon() -> Iterator[None]:
 def test_writing_hears_a_signal_and_leaves_what_was_there(tmp_path: Path) -> None:
     run = paceline.run(ROWS)
     assert run.samples.height > 1_000_000
-    signal.setitimer(signal.ITIMER_REAL, 0.001)
     with pytest.raises(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
         run.write(tmp_path / "run")
     run.write(tmp_path / "other")
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
@@ -62,9 +62,9 @@ def test_golden_traces_hear_a_signal_between_one_and_the_next(cli: Command) -> N
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.001)
     replayed = None
     with pytest.raises(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
         replayed = paceline._paceline.golden_traces(root, lambda _: True)
     assert heard
     assert replayed is None
