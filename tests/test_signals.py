@@ -44,7 +44,7 @@ def soon() -> Iterator[None]:
 def test_writing_hears_a_signal_and_leaves_what_was_there(tmp_path: Path) -> None:
     run = paceline.run(ROWS)
     assert run.samples.height > 1_000_000
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  It may come at once.
         signal.setitimer(signal.ITIMER_REAL, 0.001)
         run.write(tmp_path / "run")
     run.write(tmp_path / "other")
@@ -63,7 +63,7 @@ def test_golden_traces_hear_a_signal_between_one_and_the_next(cli: Command) -> N
 
     signal.signal(signal.SIGALRM, interrupt)
     replayed = None
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  It may come at once.
         signal.setitimer(signal.ITIMER_REAL, 0.001)
         replayed = paceline._paceline.golden_traces(root, lambda _: True)
     assert heard
