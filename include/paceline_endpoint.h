@@ -169,7 +169,8 @@ extern "C" {
 // A library of transports defines this function. `paceline-plugin` looks for it in the libraries
 // that it loads; this library defines it for ours, `paceline`: RACK-TLP, PRR, a pacer, delayed
 // acknowledgments, accurate ECN. `init` takes the controller from its configuration, and the
-// controller's options from `options`. The content of the datagrams is private to the two ends; their payload is zeros.
+// controller's options from `options`. The content of the datagrams is private to the two ends; their
+// payload is zeros.
 //
 // # Safety
 // `out` is writable for `out_size` bytes and aligned as a `paceline_stack`.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCENARIO, Command
+from conftest import SCENARIO, Command, Result
 from paceline import reading
 from paceline.batch.ledger import Ledger, LedgerError, see_idle
 
@@ -33,20 +33,23 @@ def odd(path: Path, kind: str) -> None:
 
 
 @pytest.fixture
-def patience() -> Iterator[None]:
-    """End this process if a command waits for ever, which no exception could do."""
+def patient(cli: Command) -> Iterator[Command]:
+    """Call a command; end this process if it waits for ever, which no exception could do."""
+
+    def call(*arguments: object) -> Result:
+        signal.alarm(60)
+        return cli(*arguments)
+
     before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(600)
-    yield
+    yield call
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("kind", ODD)
-def test_no_command_waits_for_what_is_no_file(kind: str, tmp_path: Path, cli: Command) -> None:
+def test_no_command_waits_for_what_is_no_file(kind: str, tmp_path: Path, patient: Command) -> None:
     (tmp_path / "s.toml").write_text(SCENARIO.replace('"2 s"', '"0.3 s"'))
-    assert cli("run", "s.toml", "--out", "one").returncode == 0
+    assert patient("run", "s.toml", "--out", "one").returncode == 0
     odd(tmp_path / "odd.toml", kind)
     odd(tmp_path / "odd.py", kind)
     odd(tmp_path / "odd.trace", kind)
@@ -72,7 +75,7 @@ def test_no_command_waits_for_what_is_no_file(kind: str, tmp_path: Path, cli: Co
         (("compare", "bad-run.json", "one"), 2),
     ]
     for arguments, code in calls:
-        result = cli(*arguments)
+        result = patient(*arguments)
         assert result.returncode == code, (arguments, result)
         assert "Traceback" not in result.stderr
         if code and kind == "fifo":
@@ -131,16 +134,15 @@ def test_a_number_without_end_in_a_claim(seeds: str, cli: Command, tmp_path: Pat
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("kind", ["fifo", "/dev/zero"])
-def test_our_own_files_may_be_odd_too(kind: str, tmp_path: Path, cli: Command) -> None:
+def test_our_own_files_may_be_odd_too(kind: str, tmp_path: Path, patient: Command) -> None:
     """A manifest and a ledger lie in folders that others may have written."""
     folder = tmp_path / "s-sweep"
     folder.mkdir()
     text = SCENARIO.replace('"2 s"', '"0.3 s"') + '[sweep.over]\npath.rtt = ["1 ms", "2 ms"]\n'
     (tmp_path / "s.toml").write_text(text)
     odd(folder / "paceline.json", kind)
-    result = cli("sweep", "s.toml", "--out", "s-sweep")
+    result = patient("sweep", "s.toml", "--out", "s-sweep")
     assert result.returncode == 2
     assert "is left unchanged" in result.stderr
     (folder / "paceline.json").unlink()

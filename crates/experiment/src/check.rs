@@ -53,13 +53,14 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Service, Vec<Diagnostic>> {
 /// The metrics that a sweep looks at, by their names in full: a unit may be left out of the file.
 pub fn looked_at(sweep: &SweepSection) -> Vec<String> {
     let full = |name: &String| {
-        let (of, metric) = name.rsplit_once('.').unwrap_or(("", name));
-        let found = match of {
-            "" => find(METRICS, metric).map(|known| known.name),
-            _ => find(FLOW_METRICS, metric).map(|known| known.name),
+        let found = match metric_of_flow(name) {
+            Some((_, metric)) => find(FLOW_METRICS, metric).map(|known| (metric, known.name)),
+            None => find(METRICS, name).map(|known| (name.as_str(), known.name)),
         };
-        let dot = if of.is_empty() { "" } else { "." };
-        format!("{of}{dot}{}", found.unwrap_or(metric))
+        found.map_or_else(
+            || name.clone(),
+            |(short, full)| format!("{}{full}", &name[..name.len() - short.len()]),
+        )
     };
     sweep.metrics.iter().map(full).collect()
 }

@@ -2,7 +2,7 @@ use paceline_units::Comparison;
 use serde_json::{Value, json};
 
 use crate::metric::{Metric, Unit};
-use crate::metrics;
+use crate::metrics::{METRICS, find};
 
 /// An expectation about a metric.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +31,7 @@ pub struct Outcome {
 impl Outcome {
     /// `metric`, `bound`, `value` and `held`, as in `--json`.
     pub fn json(&self) -> Value {
-        let unit =
-            metrics::find(metrics::METRICS, &self.metric).map_or(Unit::Ratio, |spec| spec.unit);
+        let unit = find(METRICS, &self.metric).map_or(Unit::Ratio, |spec| spec.unit);
         let value = unit.json(self.value);
         json!({ "metric": self.metric, "bound": self.bound, "value": value, "held": self.held })
     }
@@ -41,7 +40,7 @@ impl Outcome {
 /// Checks expectations against metrics, in their order.
 pub fn evaluate(metrics: &[Metric], expectations: &[Expectation]) -> Vec<Outcome> {
     let outcome = |expected: &Expectation| {
-        let spec = metrics::find(metrics::METRICS, &expected.metric);
+        let spec = find(METRICS, &expected.metric);
         let name = spec.map_or(expected.metric.as_str(), |spec| spec.name);
         let value = metrics
             .iter()

@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Inputs of each reader: some tenths of a second of one processor, unoptimised. `make soak` reads for hours.
+    /// Inputs of each reader: two or three seconds of one processor, unoptimised. `make soak` reads for hours.
     const COUNTS: [(&str, u64); 9] = [
         ("capture", 2_500),
         ("ets", 1_000_000),

@@ -26,8 +26,7 @@ from paceline.measures import named, of_flow
 from paceline.names import did_you_mean
 from paceline.quantities import quantity
 from paceline.reading import toml
-from paceline.runs import Run
-from paceline.runs import read_scenario as read_scenario
+from paceline.runs import Run, read_scenario
 
 #: Number of values of a choice that are listed.
 _TOLD = 8
