@@ -1,7 +1,7 @@
 """What Python reads from outside, bent at random: read, or refused in words.
 
-The readers in Rust have `fuzz/` and `crates/simulator/tests/corpus.rs`. A find worth keeping is a
-file in `fuzz/seeds/NAME`; `make soak` bends more of them.
+The readers in Rust have `fuzz/` and `crates/soak`. A find worth keeping is a file in `seeds/NAME`
+of `fuzz/seeds.tar.gz`; `make soak` bends more of them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import random
 import re
 import socket
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -174,17 +175,25 @@ def prepared(folder: Path) -> Iterator[None]:
         limits.JOB_S = longest
 
 
+def stored(name: str) -> list[bytes]:
+    """Return the inputs in a folder of the stored seeds."""
+    with tarfile.open(ROOT / "fuzz" / "seeds.tar.gz") as archive:
+        members = (member for member in archive if member.name.startswith(f"seeds/{name}/"))
+        files = (archive.extractfile(member) for member in members)
+        return [file.read() for file in files if file is not None]
+
+
 def corpus(name: str) -> list[bytes]:
-    files = {
-        "claim": (ROOT / "claims").glob("*.toml"),
-        "case": (ROOT / "conformance").rglob("*.steps.toml"),
-        "mahimahi": (ROOT / "fuzz" / "seeds" / "trace").iterdir(),
-    }.get(name)
     if name == "run":
         whole = enumerate(sorted(WHOLE[0].iterdir()))
         return [bytes([nth]) + path.read_bytes() for nth, path in whole]
-    found = sorted(files or (ROOT / "fuzz" / "seeds" / name).iterdir())
-    return [path.read_bytes() for path in found]
+    files = {
+        "claim": (ROOT / "claims").glob("*.toml"),
+        "case": (ROOT / "conformance").rglob("*.steps.toml"),
+    }.get(name)
+    if files is not None:
+        return [path.read_bytes() for path in sorted(files)]
+    return stored("trace" if name == "mahimahi" else name)
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -1,7 +1,7 @@
 //! What must hold of anything that comes from outside. Each tells whether the input was accepted.
 //!
-//! The fuzz targets ask it of what libFuzzer invents; `crates/simulator/tests/corpus.rs` of the seeds and
-//! of what proptest makes of them, with stable Rust.
+//! The fuzz targets ask it of what libFuzzer invents; `crates/soak` of stored inputs and corruptions of them, with
+//! stable Rust.
 
 pub mod record;
 pub mod stream;

@@ -1,10 +1,13 @@
 //! Corrupted inputs for readers: accepted or refused, and never a panic.
 
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{fs, io, panic, thread};
+use std::{panic, thread};
 
+use flate2::read::GzDecoder;
 use paceline_conformance::{Version, read_trace, replay};
 use paceline_units::Rng;
 
@@ -18,7 +21,7 @@ mod checks;
 #[path = "../../emulator/src/packet.rs"]
 mod packet;
 
-/// A reader, with the folder of its seeds below `fuzz/seeds`.
+/// A reader, with the folder of its seeds.
 type Reader = (&'static str, &'static str, fn(&[u8]) -> bool);
 
 /// The readers, by the names of their fuzz targets.
@@ -70,14 +73,29 @@ pub fn names() -> Vec<&'static str> {
     READERS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// The contents of the files in a folder below `fuzz`, in the order of their names.
-fn files(folder: &str) -> io::Result<Vec<Vec<u8>>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz")
-        .join(folder);
-    let mut files: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
-    files.sort_by_key(fs::DirEntry::path);
-    files.iter().map(|file| fs::read(file.path())).collect()
+/// The contents of the files in a folder of `fuzz/ARCHIVE.tar.gz`, in their order there.
+fn files(archive: &str, folder: &str) -> io::Result<Vec<Vec<u8>>> {
+    const BLOCK: usize = 512;
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fuzz/{archive}.tar.gz"));
+    let mut tar = Vec::new();
+    GzDecoder::new(File::open(path)?).read_to_end(&mut tar)?;
+    let field = |octets: &[u8]| {
+        let text = String::from_utf8_lossy(octets);
+        text.trim_end_matches(['\0', ' ']).to_owned()
+    };
+    let (below, mut files, mut rest) = (format!("{archive}/{folder}/"), Vec::new(), &tar[..]);
+    while let Some((header, after)) = rest.split_at_checked(BLOCK) {
+        let name = field(&header[..100]);
+        if name.is_empty() {
+            break;
+        }
+        let size = usize::from_str_radix(&field(&header[124..136]), 8).map_err(io::Error::other)?;
+        if name.starts_with(&below) && !name.ends_with('/') {
+            files.push(after[..size].to_vec());
+        }
+        rest = &after[size.next_multiple_of(BLOCK)..];
+    }
+    Ok(files)
 }
 
 /// Gives a reader `count` inputs, those of the seeds from `seed` on; an input that panics is
@@ -89,8 +107,8 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
     let known = READERS.iter().find(|(known, ..)| *known == name);
     let (_, folder, read) =
         known.ok_or_else(|| io::Error::other(format!("no reader is called {name}")))?;
-    let mut corpus = files(&format!("seeds/{folder}"))?;
-    corpus.extend(files(&format!("found/{name}"))?);
+    let mut corpus = files("seeds", folder)?;
+    corpus.extend(files("found", name)?);
     // As written today, in addition to the stored corpus.
     match name {
         "record" => RECORD.with(|record| corpus.extend(record.whole())),
@@ -172,17 +190,40 @@ fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The inputs with which libFuzzer has reached the largest part of a reader.
+    /// The inputs with which libFuzzer has reached the largest part of a reader, and the seeds.
     #[test]
-    fn what_fuzzers_have_found_is_read_or_refused() {
-        for (name, folder, read) in READERS {
-            let found = files(&format!("found/{name}")).expect("what was found");
-            let seeds = files(&format!("seeds/{folder}")).expect("the seeds");
-            assert!(!found.is_empty() && !seeds.is_empty(), "{name}");
-            for octets in found.iter().chain(&seeds) {
+    fn stored_inputs_are_read_or_refused() {
+        let accepted = READERS.map(|(name, folder, read)| {
+            let found = files("found", name).expect("what was found");
+            let seeds = files("seeds", folder).expect("the seeds");
+            assert!(!found.is_empty(), "{name}");
+            for octets in &found {
                 read(octets);
             }
+            let accepted = seeds.iter().filter(|octets| read(octets)).count();
+            (name, accepted, seeds.len())
+        });
+        for expected in [
+            ("capture", 8, 10),
+            ("ets", 4, 8),
+            ("trace", 3, 10),
+            ("scenario", 10, 15),
+            ("run", 8, 15),
+        ] {
+            assert!(accepted.contains(&expected), "{expected:?}: {accepted:?}");
         }
+    }
+
+    #[test]
+    fn a_record_and_a_stream_are_accepted_as_written() {
+        RECORD.with(|record| {
+            assert!(record.whole().all(|octets| record.read(&octets)));
+            assert!(!record.read(b"") && !record.read(b"\x04{}"));
+        });
+        STREAM.with(|stream| {
+            assert!(stream.whole().all(|octets| stream.read(&octets)));
+            assert!(!stream.read(b"") && !stream.read(b"\x00{}"));
+        });
     }
 
     /// Inputs of each reader: two or three seconds of one processor, unoptimised. `make soak` reads for hours.

@@ -1,4 +1,0 @@
-conn = 'cubic'
-bw = 10
-rtt = 20
-buf = 100
