@@ -56,7 +56,7 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_traces() -> None:
-    assert len(TRACES) == 17
+    assert len(TRACES) == 12
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=lambda path: path.name.removesuffix(".txt.zst"))

@@ -24,12 +24,12 @@ fn hold(folder: &str, traces: usize) -> std::io::Result<()> {
 
 #[test]
 fn every_golden_trace_of_linux_bbr_holds() -> std::io::Result<()> {
-    hold("linux-bbr", 47)
+    hold("linux-bbr", 31)
 }
 
 #[test]
 fn every_golden_trace_of_linux_cubic_holds() -> std::io::Result<()> {
-    hold("linux-cubic", 26)
+    hold("linux-cubic", 12)
 }
 
 #[test]
