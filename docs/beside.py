@@ -16,6 +16,7 @@ import matplotlib as mpl
 from generate import table as markdown
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from small import small
 from stacks import NOTES, ROOT, libraries
 
 import paceline
@@ -163,6 +164,7 @@ def draw(
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
         write(figure, PAGE.with_name(subject.picture), "png")
+        small(PAGE.with_name(subject.picture))
 
 
 def strip(axis: Axes, run: paceline.Run, name: str, end: float) -> dict[str, None]:

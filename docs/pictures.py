@@ -19,6 +19,7 @@ import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
+from small import small
 
 from paceline.query import Query
 from paceline.show.figure import SETTINGS, literal, write
@@ -340,6 +341,7 @@ def main(names: list[str]) -> None:
         results = Campaign(claims).verify().results
         path = OUT / f"{name}.svg"
         write(sheet(SHEETS[name], results), path, "svg")
+        small(path)
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
 
 

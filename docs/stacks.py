@@ -22,6 +22,7 @@ import matplotlib as mpl
 import polars as pl
 from generate import table as markdown
 from matplotlib.figure import Figure
+from small import small
 
 import paceline
 from paceline import guests
@@ -388,6 +389,7 @@ def picture(sweeps: dict[str, Sweeps], names: Sequence[str], out: Path) -> None:
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
         write(figure, out, "svg")
+        small(out)
 
 
 def versions() -> str:

@@ -90,7 +90,7 @@ def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
 @pytest.mark.skipif("PACELINE_FULL" not in os.environ, reason="half a minute; in make ci-full")
 def test_what_a_stock_kernel_lacks_is_derived_within_two_packets() -> None:
     paths = load("derived").measure()["paths"].inputs
-    assert paths["rs.txif"].count == 139239
+    assert paths["rs.txif"].count == 42766
     assert paths["rs.txif"].most <= 2
     assert paths["rs.lost"].equal == paths["rs.lost"].count
 
@@ -218,6 +218,31 @@ def test_each_bbr_of_a_stack_is_beside_the_reference() -> None:
                 assert f"## {name}:{controller}\n" in page, "make stacks-reference"
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", page):
         assert (folder / picture).is_file()
+
+
+def test_pictures_are_small() -> None:
+    small = load("small")
+    pictures = [path for end in ("png", "svg") for path in (ROOT / "docs").rglob(f"*.{end}")]
+    assert len(pictures) > 20
+    for path in pictures:
+        octets = path.read_bytes()
+        again = small.png(octets) if path.suffix == ".png" else small.svg(octets.decode()).encode()
+        assert again == octets, f"python docs/small.py {path}"
+
+
+def test_small_keeps_what_is_drawn() -> None:
+    """A line's points are relative, in tenths; a name and a style are kept where they are used."""
+    drawn = """<svg><defs><style type="text/css">*{a: b}</style></defs><!-- 0 -->
+<g id="unused"><path id="m1" d="M 0 0
+L 1.26 3.5
+L -2 3.04
+z
+" style="fill: none"/></g><use href="#m1" x="4.96" y="-0.01"/></svg>"""
+    assert load("small").svg(drawn) == (
+        "<svg>\n<defs>\n<style>*{a: b}.s0{fill: none}</style>\n</defs>\n"
+        '<path id="_0" d="M0 0l1.3 3.5-3.3-0.5z" class="s0"/><use href="#_0" x="5" y="0"/>\n'
+        "</svg>\n"
+    )
 
 
 def test_the_page_of_claims_shows_a_picture_of_each_source() -> None:
