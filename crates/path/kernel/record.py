@@ -6,7 +6,7 @@
 The image is Debian's package of a kernel that has the queues as modules; the machine is QEMU's,
 which counts instructions instead of time (-icount), so that the speed of the host does not matter.
 Two recordings differ by microseconds all the same, and so by a few packets.
-Needs qemu-system-x86_64, busybox (static), tc with its libraries, a C compiler, dpkg-deb, xz.
+Needs qemu-system-x86_64, busybox (static), tc with its libraries, a C compiler, dpkg-deb, xz, zstd.
 """
 
 from __future__ import annotations
@@ -342,7 +342,9 @@ def main() -> None:
         sys.exit(f"the guest did not get far:\n{log[-2000:]}")
     options.out.mkdir(parents=True, exist_ok=True)
     for name, case in cases.items():
-        (options.out / f"{name}.txt").write_text(trace(log, name, case, version[1]))
+        out = options.out / f"{name}.txt.zst"
+        text = trace(log, name, case, version[1])
+        subprocess.run(["zstd", "-q", "-19", "-f", "-o", out], input=text, text=True, check=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
 
 use paceline_units::{Bytes, Duration, Instant, Site};
 
@@ -56,7 +58,14 @@ pub(super) enum Event {
     },
 }
 
-/// A trace as `kernel/record.py` writes it.
+/// The text of a trace that `kernel/record.py` wrote.
+pub(super) fn trace(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/traces");
+    let file = File::open(folder.join(format!("{name}.txt.zst"))).unwrap();
+    String::from_utf8(zstd::decode_all(file).unwrap()).unwrap()
+}
+
+/// The events of such a text.
 pub(super) fn events(text: &str) -> Vec<(Instant, Event)> {
     let mut events: Vec<(Instant, Event)> = Vec::new();
     let (mut at, mut packet, mut last) = (Instant::ZERO, Probe::new(0, 0), 0);
@@ -206,10 +215,8 @@ fn replay_codel(
 /// Identical packet by packet: the steps are the same except for the root.
 #[test]
 fn codel_does_what_linux_does_given_its_root() {
-    for (trace, ecn, marked) in [
-        (include_str!("../../kernel/traces/codel.txt"), false, 0),
-        (include_str!("../../kernel/traces/codel-ecn.txt"), true, 58),
-    ] {
+    for (name, ecn, marked) in [("codel", false, 0), ("codel-ecn", true, 58)] {
+        let trace = &trace(name);
         let root = Some(InverseRoot::new());
         let (ours, theirs, drops) = replay_codel(trace, ecn, root);
         assert_eq!(differences(&ours, &theirs), []);
@@ -235,20 +242,11 @@ fn the_root_is_where_codel_differs_from_linux() {
         [999, 500, 562]
     );
     let us = |n: u64| Instant::ZERO + Duration::from_micros(n);
-    for (trace, ecn, first, signals) in [
-        (
-            include_str!("../../kernel/traces/codel.txt"),
-            false,
-            (us(331_240), 393),
-            [62, 64],
-        ),
-        (
-            include_str!("../../kernel/traces/codel-ecn.txt"),
-            true,
-            (us(311_854), 367),
-            [125, 107],
-        ),
+    for (name, ecn, first, signals) in [
+        ("codel", false, (us(331_240), 393), [62, 64]),
+        ("codel-ecn", true, (us(311_854), 367), [125, 107]),
     ] {
+        let trace = &trace(name);
         let (ours, theirs, drops) = replay_codel(trace, ecn, None);
         // Linux has dropped it and continues with the next.
         let ((at, passed, _), (_, next, _)) = differences(&ours, &theirs)[0];
@@ -299,7 +297,7 @@ fn replay_fq(trace: &str, codel: Codel, limit: u64) -> (Vec<Departure>, Vec<Depa
 /// others.
 #[test]
 fn fq_codel_does_what_linux_does_given_its_root() {
-    let trace = include_str!("../../kernel/traces/fq-codel.txt");
+    let trace = &trace("fq-codel");
     let codel = Codel { ecn: true, ..CODEL };
     let (ours, theirs, dropped) = replay_fq(trace, codel, 1000);
     let at = Instant::ZERO + Duration::from_micros(2_094_137);
@@ -311,7 +309,7 @@ fn fq_codel_does_what_linux_does_given_its_root() {
 /// CoDel does not act here: Linux adds overflow drops to its count, the RFC does not.
 #[test]
 fn fq_codel_overflows_as_in_linux() {
-    let trace = include_str!("../../kernel/traces/fq-codel-full.txt");
+    let trace = &trace("fq-codel-full");
     let codel = Codel {
         target: Duration::from_secs(1),
         interval: Duration::from_secs(10),

@@ -524,10 +524,7 @@ mod tests {
     /// empty.
     #[test]
     fn probability_and_drops_are_those_of_linux() {
-        for (trace, ecn) in [
-            (include_str!("../../kernel/traces/pie.txt"), false),
-            (include_str!("../../kernel/traces/pie-ecn.txt"), true),
-        ] {
+        for (name, ecn) in [("pie", false), ("pie-ecn", true)] {
             let pie = Pie {
                 target: Duration::from_millis(15),
                 update: Duration::from_millis(16),
@@ -538,7 +535,7 @@ mod tests {
             // Two packets including the one that the shaper holds: one waits here.
             queue.mean_packet = 756;
             queue.next_update = Instant::MAX;
-            let events = kernel::events(trace);
+            let events = kernel::events(&kernel::trace(name));
             let marked = kernel::marked(&events);
             let (mut expected, mut variance, mut seen) = (0.0, 0.0, 0);
             let (mut held, mut predicted, mut updates) = (false, None, 0);

@@ -274,7 +274,6 @@ mod tests {
     /// Linux's state.
     #[test]
     fn red_signals_as_often_as_linux() {
-        let trace = include_str!("../../kernel/traces/red.txt");
         let mut state = RedState::new(
             Red {
                 min: Size::Bytes(Bytes::new(30_280)),
@@ -285,7 +284,7 @@ mod tests {
             &SITE,
             1,
         );
-        let events = kernel::events(trace);
+        let events = kernel::events(&kernel::trace("red"));
         let marked = kernel::marked(&events);
         let mut fifo = Fifo::new();
         let (mut expected, mut variance, mut seen, mut forced, mut below) = (0.0, 0.0, 0, 0, 0);
