@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import dropwhile
 from typing import NamedTuple
@@ -19,16 +19,8 @@ from paceline.kernel import bpf
 OBJECT = "paceline_stock.o"
 #: `enum function` of `kernel/stock.h`.
 _FUNCTIONS = (
-    "init",
-    "main",
-    "ssthresh",
-    "undo",
-    "state",
-    "event",
-    "avoid",
-    "acked",
-    "alpha",
-    "stack",
+    *("init", "main", "ssthresh", "undo", "state"),
+    *("event", "avoid", "acked", "alpha", "stack"),
 )
 _BBR_MODES = ("STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT")
 #: Phases of the gain cycle (CYCLE_LEN of tcp_bbr.c).
@@ -76,7 +68,7 @@ def _calls(data: bytes, receiver: int) -> Iterator[_Pair]:
     layout, names = _layout()
     begun: list[Call] = []
     for number, values in enumerate(layout.iter_unpack(data)):
-        call = dict(zip(names, values, strict=True))
+        call = _derived(dict(zip(names, values, strict=True)))
         if call["number"] != number:
             raise RunError(f"the recorder's buffer was full after {number} calls; lower the rate")
         if call["receiver"] != receiver:
@@ -87,6 +79,19 @@ def _calls(data: bytes, receiver: int) -> Iterator[_Pair]:
             raise RunError(f"call {number} of the recorder ends without a beginning")
         else:
             yield _Pair(_FUNCTIONS[call["function"]], begun.pop(), call)
+
+
+def _derived(call: Call) -> Call:
+    """Return a call with what the stack and the traces compute of its fields."""
+    # tcp_is_cwnd_limited(): in slow start, twice the data in flight is enough.
+    slow_start = call["snd_cwnd"] < call["snd_ssthresh"]
+    limited = slow_start and call["snd_cwnd"] < 2 * call["max_packets_out"]
+    return call | {
+        "j": call["jiffies"] & _U32,
+        "srtt": call["srtt_us"] >> 3,
+        "cwl": int(call["is_cwnd_limited"] != 0 or limited),
+        "paced": int(call["sk_pacing_status"] != _UNPACED),
+    }
 
 
 def trace(controller: str, receiver: int, data: bytes) -> str:
@@ -111,336 +116,191 @@ def _hz(pairs: list[_Pair]) -> int:
     return min((100, 250, 300, 1000), key=lambda hz: abs(hz - found))
 
 
-def _line(letter: str, **values: int | str) -> str:
-    return " ".join(
-        [letter, *(f"{key.replace('__', '.')}={value}" for key, value in values.items())]
-    )
+def _state(form: str, name: str, t: int, call: Call) -> str:
+    """Return the state of a window after an event."""
+    slow_start = call["snd_cwnd"] < call["snd_ssthresh"]
+    mode = "SLOW_START" if slow_start else "CONGESTION_AVOIDANCE"
+    return form.format_map(call | {"ev": name, "t": t, "mode": mode})
+
+
+#: By function, the event of BBR and its line.
+_BBR = {
+    "init": (
+        "init",
+        "I t={tcp_mstamp} j={j} hz={hz} d={delivered} cwnd={snd_cwnd} mss={mss_cache} srtt={srtt} "
+        "minrtt={rtt_min} ecn_flags=0",
+    ),
+    "main": (
+        "ack",
+        "A t={tcp_mstamp} j={j} d={delivered} dce={delivered_ce} dmst={delivered_mstamp} "
+        "lost={lost} pout={packets_out} lout={lost_out} sout={sacked_out} rout={retrans_out} "
+        "cwl={is_cwnd_limited} ca={ca_state} wst={tcp_wstamp_ns} srtt={srtt} mrtt={rtt_min} "
+        "apl={app_limited} rs.del={rs_delivered} rs.int={rs_interval_us} "
+        "rs.pdel={rs_prior_delivered} rs.txif=0 rs.lost=0 rs.rtt={rs_rtt_us} "
+        "rs.acked={rs_acked_sacked} rs.losses={rs_losses} rs.pif={rs_prior_in_flight} "
+        "rs.dce={rs_delivered_ce} rs.app={rs_is_app_limited} rs.ece=0 "
+        "rs.ackdel={rs_is_ack_delayed} rs.tlp=0",
+    ),
+    "ssthresh": ("ssthresh", "H t={tcp_mstamp} j={j}"),
+    "state": ("castate", "C t={tcp_mstamp} j={j} ca={argument} cwnd={snd_cwnd}"),
+    "undo": ("undo", "U t={tcp_mstamp} j={j}"),
+    "event": ("txstart", "X t={tcp_mstamp} j={j} apl={app_limited}"),
+}
+_BBR_STATE = (
+    "S ev={ev} t={t} mode={mode} cwnd={snd_cwnd} pacing={sk_pacing_rate} pg={bbr_pacing_gain} "
+    "cg={bbr_cwnd_gain} bw={bw} maxbw={bbr_bw} minrtt={bbr_min_rtt_us} rstart={bbr_round_start} "
+    "fullbw={bbr_full_bw} cnt={bbr_full_bw_cnt} full={bbr_full_bw_reached} "
+    "prior_cwnd={bbr_prior_cwnd} xacked={xacked} idle={bbr_idle_restart} rtt_cnt={bbr_rtt_cnt} "
+    "lt_use={bbr_lt_use_bw} lt_bw={bbr_lt_bw} lt_rtt={bbr_lt_rtt_cnt} "
+    "pktcons={bbr_packet_conservation}"
+)
 
 
 def _bbr(pairs: list[_Pair]) -> Iterator[str]:
     shown = False
     for function, before, after in pairs:
-        t, j = before["tcp_mstamp"], _jiffies(before)
+        if function not in _BBR or (function == "event" and before["argument"] != _TX_START):
+            continue
+        name, line = _BBR[function]
+        shown = shown or function == "main"
+        yield line.format_map(before | {"hz": _hz(pairs)})
         mode = after["bbr_mode"]
-        match function:
-            case "init":
-                name, line = (
-                    "init",
-                    _line(
-                        "I",
-                        t=t,
-                        j=j,
-                        hz=_hz(pairs),
-                        d=before["delivered"],
-                        cwnd=before["snd_cwnd"],
-                        mss=before["mss_cache"],
-                        srtt=before["srtt_us"] >> 3,
-                        minrtt=before["rtt_min"],
-                        ecn_flags=0,
-                    ),
-                )
-            case "main":
-                name, line = "ack", _bbr_ack(t, j, before)
-                shown = True
-            case "ssthresh":
-                name, line = "ssthresh", _line("H", t=t, j=j)
-            case "state":
-                name, line = (
-                    "castate",
-                    _line("C", t=t, j=j, ca=before["argument"], cwnd=before["snd_cwnd"]),
-                )
-            case "undo":
-                name, line = "undo", _line("U", t=t, j=j)
-            case "event" if before["argument"] == _TX_START:
-                name, line = "txstart", _line("X", t=t, j=j, apl=before["app_limited"])
-            case _:
-                continue
-        yield line
         if mode == 2 != before["bbr_mode"]:
             # The phase is drawn, then advanced (bbr_reset_probe_bw_mode).
-            drew = -after["bbr_cycle_idx"] % _CYCLE
-            yield _line("R", below=_CYCLE - 1, drew=drew)
+            yield f"R below={_CYCLE - 1} drew={-after['bbr_cycle_idx'] % _CYCLE}"
         if not shown:
             # The ACK of the SYN has set the gains, which the first ACK of data sets again.
             continue
-        bw = after["bbr_lt_bw"] if after["bbr_lt_use_bw"] else after["bbr_bw"]
         phase = after["bbr_cycle_idx"] if mode == 2 else 0
-        yield _line(
-            "S",
-            ev=name,
-            t=t,
-            mode=f"{_BBR_MODES[mode]}/{phase}",
-            cwnd=after["snd_cwnd"],
-            pacing=after["sk_pacing_rate"],
-            pg=after["bbr_pacing_gain"],
-            cg=after["bbr_cwnd_gain"],
-            bw=bw,
-            maxbw=after["bbr_bw"],
-            minrtt=after["bbr_min_rtt_us"],
-            rstart=after["bbr_round_start"],
-            fullbw=after["bbr_full_bw"],
-            cnt=after["bbr_full_bw_cnt"],
-            full=after["bbr_full_bw_reached"],
-            prior_cwnd=after["bbr_prior_cwnd"],
-            xacked=max(after["bbr_extra_acked_0"], after["bbr_extra_acked_1"]),
-            idle=after["bbr_idle_restart"],
-            rtt_cnt=after["bbr_rtt_cnt"],
-            lt_use=after["bbr_lt_use_bw"],
-            lt_bw=after["bbr_lt_bw"],
-            lt_rtt=after["bbr_lt_rtt_cnt"],
-            pktcons=after["bbr_packet_conservation"],
-        )
-
-
-def _bbr_ack(t: int, j: int, before: Call) -> str:
-    return _line(
-        "A",
-        t=t,
-        j=j,
-        d=before["delivered"],
-        dce=before["delivered_ce"],
-        dmst=before["delivered_mstamp"],
-        lost=before["lost"],
-        pout=before["packets_out"],
-        lout=before["lost_out"],
-        sout=before["sacked_out"],
-        rout=before["retrans_out"],
-        cwl=before["is_cwnd_limited"],
-        ca=before["ca_state"],
-        wst=before["tcp_wstamp_ns"],
-        srtt=before["srtt_us"] >> 3,
-        mrtt=before["rtt_min"],
-        apl=before["app_limited"],
-        rs__del=before["rs_delivered"],
-        rs__int=before["rs_interval_us"],
-        rs__pdel=before["rs_prior_delivered"],
-        rs__txif=0,
-        rs__lost=0,
-        rs__rtt=before["rs_rtt_us"],
-        rs__acked=before["rs_acked_sacked"],
-        rs__losses=before["rs_losses"],
-        rs__pif=before["rs_prior_in_flight"],
-        rs__dce=before["rs_delivered_ce"],
-        rs__app=before["rs_is_app_limited"],
-        rs__ece=0,
-        rs__ackdel=before["rs_is_ack_delayed"],
-        rs__tlp=0,
-    )
-
-
-def _jiffies(call: Call) -> int:
-    """Return tcp_jiffies32."""
-    return call["jiffies"] & _U32
+        shown_state = {
+            "ev": name,
+            "t": before["tcp_mstamp"],
+            "mode": f"{_BBR_MODES[mode]}/{phase}",
+            "bw": after["bbr_lt_bw"] if after["bbr_lt_use_bw"] else after["bbr_bw"],
+            "xacked": max(after["bbr_extra_acked_0"], after["bbr_extra_acked_1"]),
+        }
+        yield _BBR_STATE.format_map(after | shown_state)
 
 
 #: Fields that the stack sets between calls.
 _STACK = ("snd_cwnd", "snd_ssthresh", "snd_cwnd_cnt")
+_STACK_SETS = "t={tcp_mstamp} j={j} cwnd={snd_cwnd} ssthresh={snd_ssthresh} cnt={snd_cwnd_cnt}"
+
+_CUBIC = {
+    "init": (
+        "init",
+        "i t={tcp_mstamp} j={j} hz={hz} cwnd={snd_cwnd} una={snd_una} nxt={snd_nxt} paced={paced} "
+        "hystart=1 detect=3 low=16 delta=2000 fast=1 beta=717 scale=41 friendly=1 issthresh=0",
+    ),
+    "acked": (
+        "acked",
+        "a t={tcp_mstamp} j={j} una={snd_una} nxt={snd_nxt} rate={sk_pacing_rate} rtt={rtt_us}",
+    ),
+    "avoid": ("grow", "g t={tcp_mstamp} j={j} acked={argument} cwl={cwl}"),
+    "ssthresh": ("reduce", "h t={tcp_mstamp} j={j}"),
+    "undo": ("undo", "u t={tcp_mstamp} j={j}"),
+    "state": ("loss", "l t={tcp_mstamp} j={j} nxt={snd_nxt}"),
+    "event": ("txstart", "x t={tcp_mstamp} j={j} lsnd={lsndtime}"),
+}
+_CUBIC_STATE = (
+    "S ev={ev} t={t} mode={mode} cnt={cubic_cnt} last_max_cwnd={cubic_last_max_cwnd} "
+    "last_cwnd={cubic_last_cwnd} last_time={cubic_last_time} "
+    "bic_origin_point={cubic_bic_origin_point} bic_k={cubic_bic_K} delay_min={cubic_delay_min} "
+    "epoch_start={cubic_epoch_start} ack_cnt={cubic_ack_cnt} tcp_cwnd={cubic_tcp_cwnd} "
+    "sample_cnt={cubic_sample_cnt} found={cubic_found} round_start={cubic_round_start} "
+    "end_seq={cubic_end_seq} last_ack={cubic_last_ack} curr_rtt={cubic_curr_rtt} cwnd={snd_cwnd} "
+    "cwnd_cnt={snd_cwnd_cnt} ssthresh={snd_ssthresh} prior_cwnd={prior_cwnd}"
+)
 
 
 def _cubic(pairs: list[_Pair]) -> Iterator[str]:
     last: Call = {}
+    wanted = {"state": _LOSS, "event": _TX_START}
     for function, before, after in pairs:
-        t, j = before["tcp_mstamp"], _jiffies(before)
+        t = before["tcp_mstamp"]
         if last and any(before[name] != last[name] for name in _STACK):
-            cwnd, ssthresh, cnt = (before[name] for name in _STACK)
-            yield _line("s", t=t, j=j, cwnd=cwnd, ssthresh=ssthresh, cnt=cnt)
-            yield _cubic_state("stack", t, last | {name: before[name] for name in _STACK})
+            yield f"s {_STACK_SETS}".format_map(before)
+            stack = last | {name: before[name] for name in _STACK}
+            yield _state(_CUBIC_STATE, "stack", t, stack)
             last = before
-        match function:
-            case "init":
-                name, line = (
-                    "init",
-                    _line(
-                        "i",
-                        t=t,
-                        j=j,
-                        hz=_hz(pairs),
-                        cwnd=before["snd_cwnd"],
-                        una=before["snd_una"],
-                        nxt=before["snd_nxt"],
-                        paced=int(before["sk_pacing_status"] != _UNPACED),
-                        hystart=1,
-                        detect=3,
-                        low=16,
-                        delta=2000,
-                        fast=1,
-                        beta=717,
-                        scale=41,
-                        friendly=1,
-                        issthresh=0,
-                    ),
-                )
-            case "acked":
-                name, line = (
-                    "acked",
-                    _line(
-                        "a",
-                        t=t,
-                        j=j,
-                        una=before["snd_una"],
-                        nxt=before["snd_nxt"],
-                        rate=before["sk_pacing_rate"],
-                        rtt=before["rtt_us"],
-                    ),
-                )
-            case "avoid":
-                if after["cubic_last_time"] != before["cubic_last_time"]:
-                    # A jiffy may end within a call: this is the one that it has read.
-                    j = after["cubic_last_time"]
-                name, line = (
-                    "grow",
-                    _line("g", t=t, j=j, acked=before["argument"], cwl=_is_cwnd_limited(before)),
-                )
-            case "ssthresh":
-                name, line = "reduce", _line("h", t=t, j=j)
-                # The stack takes the result as the threshold, and forgets the packets counted.
-                after = after | {"snd_ssthresh": after["result"], "snd_cwnd_cnt": 0}
-            case "undo":
-                name, line = "undo", _line("u", t=t, j=j)
-                after = after | {"snd_cwnd": after["result"]}
-            case "state" if before["argument"] == _LOSS:
-                name, line = "loss", _line("l", t=t, j=j, nxt=before["snd_nxt"])
-            case "event" if before["argument"] == _TX_START:
-                name, line = "txstart", _line("x", t=t, j=j, lsnd=before["lsndtime"])
-            case _:
-                continue
-        yield line
-        yield _cubic_state(name, t, after)
-        last = after
+        if function not in _CUBIC or before["argument"] != wanted.get(function, before["argument"]):
+            continue
+        name, line = _CUBIC[function]
+        if function == "avoid" and after["cubic_last_time"] != before["cubic_last_time"]:
+            # A jiffy may end within a call: this is the one that it has read.
+            before = before | {"j": after["cubic_last_time"]}
+        yield line.format_map(before | {"hz": _hz(pairs)})
+        last = after | _results(function, after)
+        yield _state(_CUBIC_STATE, name, t, last)
 
 
-def _is_cwnd_limited(call: Call) -> int:
-    """Return tcp_is_cwnd_limited(): in slow start, twice the data in flight is enough."""
-    if call["is_cwnd_limited"]:
-        return 1
-    slow_start = call["snd_cwnd"] < call["snd_ssthresh"]
-    return int(slow_start and call["snd_cwnd"] < 2 * call["max_packets_out"])
+def _results(function: str, after: Call) -> Call:
+    """Return what the stack takes from the result of a call."""
+    if function == "ssthresh":
+        # And it forgets the packets counted.
+        return {"snd_ssthresh": after["result"], "snd_cwnd_cnt": 0}
+    return {"snd_cwnd": after["result"]} if function == "undo" else {}
 
 
-def _cubic_state(name: str, t: int, call: Call) -> str:
-    slow_start = call["snd_cwnd"] < call["snd_ssthresh"]
-    return _line(
-        "S",
-        ev=name,
-        t=t,
-        mode="SLOW_START" if slow_start else "CONGESTION_AVOIDANCE",
-        cnt=call["cubic_cnt"],
-        last_max_cwnd=call["cubic_last_max_cwnd"],
-        last_cwnd=call["cubic_last_cwnd"],
-        last_time=call["cubic_last_time"],
-        bic_origin_point=call["cubic_bic_origin_point"],
-        bic_k=call["cubic_bic_K"],
-        delay_min=call["cubic_delay_min"],
-        epoch_start=call["cubic_epoch_start"],
-        ack_cnt=call["cubic_ack_cnt"],
-        tcp_cwnd=call["cubic_tcp_cwnd"],
-        sample_cnt=call["cubic_sample_cnt"],
-        found=call["cubic_found"],
-        round_start=call["cubic_round_start"],
-        end_seq=call["cubic_end_seq"],
-        last_ack=call["cubic_last_ack"],
-        curr_rtt=call["cubic_curr_rtt"],
-        cwnd=call["snd_cwnd"],
-        cwnd_cnt=call["snd_cwnd_cnt"],
-        ssthresh=call["snd_ssthresh"],
-        prior_cwnd=call["prior_cwnd"],
-    )
-
-
-def _reno(pairs: list[_Pair]) -> Iterator[str]:
-    return _window(pairs, dctcp=False)
-
-
-def _dctcp(pairs: list[_Pair]) -> Iterator[str]:
-    return _window(pairs, dctcp=True)
+_WINDOW = {
+    "avoid": ("grow", "w t={tcp_mstamp} j={j} acked={argument} cwl={cwl} ca={ca_state}"),
+    "ssthresh": ("reduce", "r t={tcp_mstamp} j={j} ca={ca} alpha={dctcp_dctcp_alpha}"),
+    "undo": ("undo", "v t={tcp_mstamp} j={j}"),
+    "alpha": (
+        "alpha",
+        "d t={tcp_mstamp} j={j} from={dctcp_dctcp_alpha} to={to} delivered={since} marked={marked}",
+    ),
+}
+_WINDOW_STATE = "S ev={ev} t={t} mode={mode} cwnd={snd_cwnd} ssthresh={snd_ssthresh}"
 
 
 def _window(pairs: list[_Pair], *, dctcp: bool) -> Iterator[str]:
-    first = last = pairs[0].before
-    t = first["tcp_mstamp"]
-    yield _line(
-        "n",
-        t=t,
-        j=_jiffies(first),
-        cwnd=first["snd_cwnd"],
-        ssthresh=first["snd_ssthresh"],
-        mss=first["mss_cache"],
-    )
-    yield _window_state("init", t, first, dctcp=dctcp)
+    """Yield the lines of Reno or DCTCP."""
+    form = _WINDOW_STATE
+    if not dctcp:
+        form = form.replace("ssthresh=", "cwnd_cnt={snd_cwnd_cnt} ssthresh=")
+    last = pairs[0].before
+    opened = "n t={tcp_mstamp} j={j} cwnd={snd_cwnd} ssthresh={snd_ssthresh} mss={mss_cache}"
+    yield opened.format_map(last)
+    yield _state(form, "init", last["tcp_mstamp"], last)
     for at, (function, before, after) in enumerate(pairs):
-        t, j = before["tcp_mstamp"], _jiffies(before)
+        t, state = before["tcp_mstamp"], before["argument"]
         if any(before[name] != last[name] for name in _STACK):
-            cwnd, ssthresh, cnt = (before[name] for name in _STACK)
-            ca = before["ca_state"]
-            yield _line("k", t=t, j=j, cwnd=cwnd, ssthresh=ssthresh, cnt=cnt, ca=ca)
-            yield _window_state("stack", t, before, dctcp=dctcp)
+            yield f"k {_STACK_SETS} ca={{ca_state}}".format_map(before)
+            yield _state(form, "stack", t, before)
             last = before
-        alpha = before["dctcp_dctcp_alpha"]
-        state = before["argument"]
+        name, line = _WINDOW.get(function, _WINDOW["ssthresh"])
+        more: Call = {}
+        after = after | _results(function, after)
         match function:
-            case "avoid":
-                name, line = (
-                    "grow",
-                    _line(
-                        "w",
-                        t=t,
-                        j=j,
-                        acked=before["argument"],
-                        cwl=_is_cwnd_limited(before),
-                        ca=before["ca_state"],
-                    ),
-                )
             case "ssthresh":
                 # The stack takes the result as the threshold, then changes its state.
                 later = (p.before["argument"] for p in pairs[at:] if p.function == "stack")
-                state = next(later, _UNKNOWN)
-                if state == _UNKNOWN or (dctcp and state != _CWR):
+                more["ca"] = next(later, _UNKNOWN)
+                if more["ca"] == _UNKNOWN or (dctcp and more["ca"] != _CWR):
                     # What follows a loss replaces it.
                     continue
-                name, line = "reduce", _line("r", t=t, j=j, ca=state, alpha=alpha)
-                after = after | {"snd_ssthresh": after["result"], "snd_cwnd_cnt": 0}
             case "state" if state == _RECOVERY and before["ca_state"] != _RECOVERY:
-                name, line = "reduce", _line("r", t=t, j=j, ca=_RECOVERY, alpha=alpha)
+                more["ca"] = _RECOVERY
             case "event" if state == _LOSS_EVENT:
-                name, line = "reduce", _line("r", t=t, j=j, ca=_LOSS, alpha=alpha)
-                after = after | {"snd_cwnd_cnt": 0}
-            case "undo":
-                name, line = "undo", _line("v", t=t, j=j)
-                after = after | {"snd_cwnd": after["result"]}
+                more["ca"] = _LOSS
+                after["snd_cwnd_cnt"] = 0
             case "alpha" if after["dctcp_next_seq"] != before["dctcp_next_seq"]:
-                delivered = before["delivered"] - before["dctcp_old_delivered"] & _U32
-                marked = before["delivered_ce"] - before["dctcp_old_delivered_ce"] & _U32
-                name, line = (
-                    "alpha",
-                    _line(
-                        "d",
-                        t=t,
-                        j=j,
-                        **{"from": alpha},
-                        to=after["dctcp_dctcp_alpha"],
-                        delivered=delivered,
-                        marked=marked,
-                    ),
-                )
+                more["to"] = after["dctcp_dctcp_alpha"]
+                more["since"] = before["delivered"] - before["dctcp_old_delivered"] & _U32
+                more["marked"] = before["delivered_ce"] - before["dctcp_old_delivered_ce"] & _U32
+            case "avoid" | "undo":
+                pass
             case _:
                 continue
-        yield line
-        yield _window_state(name, t, after, dctcp=dctcp)
+        yield line.format_map(before | more)
+        yield _state(form, name, t, after)
         last = after
 
 
-def _window_state(name: str, t: int, call: Call, *, dctcp: bool) -> str:
-    slow_start = call["snd_cwnd"] < call["snd_ssthresh"]
-    counted = {} if dctcp else {"cwnd_cnt": call["snd_cwnd_cnt"]}
-    return _line(
-        "S",
-        ev=name,
-        t=t,
-        mode="SLOW_START" if slow_start else "CONGESTION_AVOIDANCE",
-        cwnd=call["snd_cwnd"],
-        **counted,
-        ssthresh=call["snd_ssthresh"],
-    )
-
-
-_CONVERT = {"bbr": _bbr, "cubic": _cubic, "reno": _reno, "dctcp": _dctcp}
+_CONVERT = {
+    "bbr": _bbr,
+    "cubic": _cubic,
+    "reno": partial(_window, dctcp=False),
+    "dctcp": partial(_window, dctcp=True),
+}
