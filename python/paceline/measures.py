@@ -46,45 +46,45 @@ def named(name: str) -> str:
     raise ArgumentError(f"no metric is called {name!r}", hint=hint)
 
 
+def scoped(name: str) -> tuple[str, str]:
+    """Return what a metric is of, `run` or `flow`, and its name there."""
+    flow = of_flow(name)
+    return ("flow", flow[1]) if flow else ("run", name)
+
+
 def higher_is_better(name: str) -> bool:
     """Return the direction in which a metric is better; `KeyError` if there is no such metric."""
-    flow = of_flow(name)
-    return _better()[("flow", flow[1]) if flow else ("run", name)] == "higher"
+    return _better()[scoped(name)] == "higher"
 
 
 def unknown(names: Iterable[str]) -> list[str]:
     """Return the names that are not metrics."""
-    split = ((name, of_flow(name)) for name in names)
-    return [n for n, flow in split if (("flow", flow[1]) if flow else ("run", n)) not in _better()]
+    return [name for name in names if scoped(name) not in _better()]
 
 
 def value(summary: Mapping[str, Any], name: str) -> float | None:
     """Return a metric from a run's JSON; `None` where it is undefined."""
-    flow = of_flow(name)
-    if flow is None:
-        found = summary["metrics"].get(name)
-    else:
-        flows = summary["flows"]
-        found = flows[flow[0]].get(flow[1]) if flow[0] < len(flows) else None
+    found = (_flow(summary, name) if of_flow(name) else summary["metrics"]).get(scoped(name)[1])
     return None if found is None else float(found)
 
 
 def limit(summary: Mapping[str, Any], name: str) -> float | None:
     """Return what a time is longer than, if its run ended before it."""
-    flow = of_flow(name)
-    if flow is None:
-        holder = summary
-    else:
-        name, flows = flow[1], summary["flows"]
-        holder = flows[flow[0]] if flow[0] < len(flows) else {}
-    found = (holder.get("censored") or {}).get(name)
+    holder = _flow(summary, name) if of_flow(name) else summary
+    found = (holder.get("censored") or {}).get(scoped(name)[1])
     return None if found is None else float(found)
+
+
+def _flow(summary: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the flow of a metric in a run's JSON; nothing if there is no such flow."""
+    number, flows = (of_flow(name) or (0,))[0], summary["flows"]
+    return flows[number] if number < len(flows) else {}
 
 
 def is_time(name: str) -> bool:
     """Return whether a metric is a time that a run may end before."""
-    flow = of_flow(name)
-    return flow[1] in times("flow") if flow else name in times("run")
+    scope, metric = scoped(name)
+    return metric in times(scope)
 
 
 @cache

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, is_typeddict
 
 from paceline.answers import Backend, Verdict
 
@@ -281,32 +281,6 @@ class Drawn(TypedDict):
 
 
 #: All of them, in the order of the reference.
-SHAPES: tuple[type, ...] = (
-    RunEntry,
-    SweepEntry,
-    Listing,
-    GridPoint,
-    Mark,
-    Track,
-    Tick,
-    Picture,
-    Points,
-    Shipped,
-    Basis,
-    Scenario,
-    Trouble,
-    Problems,
-    Differing,
-    Change,
-    Between,
-    Line,
-    Series,
-    JobState,
-    Shape,
-    Panel,
-    Band,
-    Packets,
-    Detail,
-    Happening,
-    Drawn,
+SHAPES: tuple[type, ...] = tuple(
+    shape for shape in globals().values() if is_typeddict(shape) and shape.__module__ == __name__
 )

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from paceline.exchange.declared import Asked, Export, Import, Imported, ImportFailedError
-from paceline.exchange.mahimahi import LIMIT_MS, LONG_MS, quote
+from paceline.exchange.mahimahi import LIMIT_MS, LONG_MS, one_flow
 from paceline.later import polars as pl
 from paceline.quantities import duration_ns, rate_bps
 from paceline.runs import Run
@@ -115,25 +115,12 @@ def _scenario(asked: Asked, steps: list[tuple[int, int]], last_ns: int) -> Impor
     bits = sum(rate * (end - at) for (at, rate), end in zip(steps, ends, strict=True))
     first = next(rate for _, rate in steps if rate > 0)
     changes = [step for before, step in pairwise([(0, first), *steps]) if step[1] != before[1]]
-    about = f"One flow over a recorded link of {bits / last_ns / 1e6:.3g} Mbit/s on average."
-    lines = [
-        "schema = 1",
-        f"about = {quote(about)}",
-        "",
-        "[run]",
-        f'duration = "{last_ns} ns"',
-        "",
-        "[path]",
-        f'rate = "{first} bit/s"',
-        f"rtt = {quote(asked.rtt or '')}",
-        f'queue = {{ kind = "droptail", size = {quote(asked.queue or "")} }}',
-        "",
-        "[[flows]]",
-        f"cc = {quote(asked.cc)}",
-    ]
+    duration, link = f"{last_ns} ns", f'"{first} bit/s"'
+    rtt, queue = asked.rtt or "", asked.queue or ""
+    text = one_flow(bits / last_ns / 1e6, duration, link, rtt, queue, asked.cc)
     for at, rate in changes:
-        lines += ["", "[[events]]", f'when = "{at} ns"', f'path = {{ rate = "{rate} bit/s" }}']
-    return Imported(asked.file.stem, "\n".join(lines) + "\n")
+        text += f'\n[[events]]\nwhen = "{at} ns"\npath = {{ rate = "{rate} bit/s" }}\n'
+    return Imported(asked.file.stem, text)
 
 
 EXPORT = Export("csv", "the tables, one file each", "csv", write)

@@ -78,22 +78,26 @@ def scenario(text: str, *, name: str, trace: str, rtt: str, queue: str, cc: str)
         duration = f"{LONG_MS // 1000} s"
         notes.append(Note(None, f"the trace lasts {last} ms and repeats for {duration}"))
     rate = count * 1500 * 8 / last / 1000
-    lines = [
-        "schema = 1",
-        f"about = {quote(f'One flow over a recorded link of {rate:.3g} Mbit/s on average.')}",
-        "",
-        "[run]",
-        f'duration = "{duration}"',
-        "",
-        "[path]",
-        f"rate = {{ trace = {quote(trace)} }}",
-        f"rtt = {quote(rtt)}",
-        f'queue = {{ kind = "droptail", size = {quote(queue)} }}',
-        "",
-        "[[flows]]",
-        f"cc = {quote(cc)}",
-    ]
-    return Imported(name, "\n".join(lines) + "\n", notes)
+    link = f"{{ trace = {quote(trace)} }}"
+    return Imported(name, one_flow(rate, duration, link, rtt, queue, cc), notes)
+
+
+def one_flow(mbps: float, duration: str, link: str, rtt: str, queue: str, cc: str) -> str:
+    """Return a scenario of one flow over a recorded link, whose rate is `link` in TOML."""
+    return f"""\
+schema = 1
+about = {quote(f"One flow over a recorded link of {mbps:.3g} Mbit/s on average.")}
+
+[run]
+duration = "{duration}"
+
+[path]
+rate = {link}
+rtt = {quote(rtt)}
+queue = {{ kind = "droptail", size = {quote(queue)} }}
+
+[[flows]]
+cc = {quote(cc)}\n"""
 
 
 def quote(text: str) -> str:

@@ -19,18 +19,8 @@ from paceline.exchange.declared import ImportFailedError
 
 #: The names that a configuration may set.
 NAMES = (
-    "conn",
-    "bw",
-    "rtt",
-    "buf",
-    "loss",
-    "out_loss",
-    "slot",
-    "policer",
-    "dur",
-    "machine_cmd",
-    "cmd",
-    "check",
+    *("conn", "bw", "rtt", "buf", "loss", "out_loss"),
+    *("slot", "policer", "dur", "machine_cmd", "cmd", "check"),
 )
 
 #: The builders, with the names of their arguments in order; `*` takes any number.

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from paceline import _paceline, grid
 from paceline.later import polars as pl
 from paceline.show import sequence_figure
-from paceline.show.figure import SETTINGS, literal, plain
+from paceline.show.figure import literal, plain
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.show.sequence import SequenceError
+from paceline.study.canvas import canvas, styled
 from paceline.study.claims.expressions import Expression, ExpressionError, Names, Place
 from paceline.study.claims.jobs import Record
 from paceline.study.claims.measured import Measured
@@ -110,16 +110,14 @@ def _value(row: tuple[float, ...]) -> Value:
 
 def draw(result: Result, picture: Picture) -> Figure:
     """Draw a picture of a claim."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
+    with styled():
         mpl.rcParams["lines.linewidth"] = 1.2
         match picture.kind:
             case "time":
                 return literal(_time(result, picture))
             case "sequence":
                 return _sequence(result, picture)
-        figure = _figure(7.2, 3.6, picture.title)
+        figure = canvas(7.2, 3.6, picture.title)
         axes = figure.subplots()
         match picture.kind:
             case "sweep":
@@ -133,14 +131,6 @@ def draw(result: Result, picture: Picture) -> Figure:
         if "y" in picture.log:
             axes.set_yscale("log")
     return literal(figure)
-
-
-def _figure(width: float, height: float, title: str) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
-    if title:
-        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
-    return figure
 
 
 def _styles(labels: Iterable[str]) -> dict[str, str]:
@@ -281,7 +271,7 @@ def _time(result: Result, picture: Picture) -> Figure:
     if picture.overlay:
         answers = {"": {query: _laid_over(answers, query) for query in picture.queries}}
     rows, columns = len(picture.queries), len(answers)
-    figure = _figure(max(7.2, 4.2 * columns + 1.2), 2.3 * rows + 0.7, picture.title)
+    figure = canvas(max(7.2, 4.2 * columns + 1.2), 2.3 * rows + 0.7, picture.title)
     panels = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey="row")
     for (name, frames), column in zip(answers.items(), panels.T, strict=True):
         for query, axes in zip(picture.queries, column, strict=True):

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from paceline.quantities import plain as words
-from paceline.show.figure import SETTINGS, literal
+from paceline.show.figure import literal
 from paceline.show.palette import NEUTRAL, QUANTITIES
+from paceline.study.canvas import canvas, styled
 from paceline.study.compare import Finding
 
 if TYPE_CHECKING:
@@ -24,12 +23,8 @@ _COLOURS = {"better": QUANTITIES[2], "worse": QUANTITIES[1]}
 def draw(title: str, findings: Sequence[Finding]) -> Figure:
     """Draw the change of each metric in per cent of the old value, with its 95 % interval."""
     shown = [f for f in findings if f.change is not None and math.isfinite(f.change)]
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
-        figure = Figure(figsize=(6.4, 0.24 * len(shown) + 1.1), layout="constrained", dpi=150)
-        FigureCanvasAgg(figure)
-        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    with styled():
+        figure = canvas(6.4, 0.24 * len(shown) + 1.1, title)
         axes = figure.subplots()
         axes.axvline(0, color=NEUTRAL, linewidth=0.8)
         for row, finding in enumerate(shown):

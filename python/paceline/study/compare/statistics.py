@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from paceline.later import numpy as np
 from paceline.statistics import FEWEST, student, variance
 
 if TYPE_CHECKING:
@@ -200,8 +201,6 @@ def _permuted(
     least = max(min(least, 1.0), 1 / (_MOST // 2 + 1) if ways > _MOST else 0.0)
     if guess > _FAR:
         return guess, least
-    import numpy as np  # slow to import, and most commands need none of it
-
     values = np.array([*old, *new]) - middle
     deals = _deals(len(old), len(new))
     found = abs(float(values[: len(old)].sum()))
@@ -210,8 +209,6 @@ def _permuted(
 
 def _flipped(differences: Sequence[float]) -> tuple[float, float]:
     """Return how often the differences are as large if their signs are random."""
-    import numpy as np
-
     count = len(differences)
     complete = 2**count <= _MOST
     moved = sum(value != 0 for value in differences)
@@ -230,8 +227,6 @@ def _share(sums: NDArray[Any], found: float, *, complete: bool) -> float:
 @lru_cache(maxsize=4)
 def _deals(old: int, new: int) -> NDArray[Any]:
     """Return which of all values come to the first side: a row for each way, or for many."""
-    import numpy as np
-
     count = old + new
     if math.comb(count, old) > _MOST:
         rows = np.random.default_rng(1).random((_MOST // 2, count), np.float32)
@@ -245,8 +240,6 @@ def _deals(old: int, new: int) -> NDArray[Any]:
 @lru_cache(maxsize=4)
 def _flips(count: int) -> NDArray[Any]:
     """Return signs for as many differences: a row for each way to choose them, or for many."""
-    import numpy as np
-
     if 2**count > _MOST:
         return np.random.default_rng(1).choice([-1.0, 1.0], (_MOST // 2, count))
     return 1.0 - 2.0 * (np.arange(2**count)[:, None] >> np.arange(count) & 1)

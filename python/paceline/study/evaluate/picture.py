@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from paceline.show.figure import SETTINGS, literal, plain
+from paceline.show.figure import literal, plain
+from paceline.study.canvas import canvas, styled
 from paceline.study.evaluate.matrix import MEASURES, Matrix
 
 
@@ -17,14 +17,10 @@ def draw(matrix: Matrix) -> Figure:
     """Draw a matrix: rows cause the effect, columns suffer it."""
     names = matrix.controllers
     side = 0.42 * len(names) + 1.5
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
-        figure = Figure(figsize=(2 * side + 1.0, 2 * side + 0.4), layout="constrained", dpi=150)
-        FigureCanvasAgg(figure)
+    with styled():
         seeds = f"{matrix.seeds} seed{'s' * (matrix.seeds > 1)}"
         title = f"Share and harm of the column's controller against the row's; mean of {seeds}"
-        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+        figure = canvas(2 * side + 1.0, 2 * side + 0.4, title)
         panels = figure.subplots(2, 2)
         for (measure, words), axes in zip(MEASURES.items(), panels.flat, strict=True):
             cells = matrix.cells[measure]

@@ -7,15 +7,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from paceline import grid
 from paceline.quantities import Scale, number, scale_of
 from paceline.quantities import plain as words
-from paceline.show.figure import SETTINGS, literal, plain
+from paceline.show.figure import literal, plain
 from paceline.show.palette import QUANTITIES, flow_style
+from paceline.study.canvas import canvas, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,9 +38,7 @@ def draw(sweep: Sweep, metric: str) -> Figure:
     means = [math.nan if f is None else f["mean"] for f in found]
     defined = [abs(mean) for mean in means if not math.isnan(mean)]
     scale = scale_of(metric.rpartition(".")[2], max(defined, default=None))
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
+    with styled():
         seeds = len(sweep.grid.seeds)
         unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
         title = f"{sweep.scenario}: {words(metric)}{unit}, mean of {seeds} seed{'s' * (seeds > 1)}"
@@ -51,20 +49,13 @@ def draw(sweep: Sweep, metric: str) -> Figure:
         return literal(_maps(sweep, title, means, scale))
 
 
-def _new(width: float, height: float, title: str) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
-    return figure
-
-
 def _reach(above: float | None, below: float | None) -> float:
     return math.nan if above is None or below is None else max(above - below, 0.0)
 
 
 def _line(sweep: Sweep, title: str, found: list[Any], scale: Scale) -> Figure:
     told = any(f is not None and f["low"] is not None for f in found)
-    figure = _new(6.4, 3.4, f"{title}, 95 % interval" if told else title)
+    figure = canvas(6.4, 3.4, f"{title}, 95 % interval" if told else title)
     axes = figure.subplots()
     (axis,) = sweep.grid.axes
     places, unit = grid.places(axis.names)
@@ -90,7 +81,7 @@ def _line(sweep: Sweep, title: str, found: list[Any], scale: Scale) -> Figure:
 
 def _shares(sweep: Sweep, title: str, metric: str, scale: Scale) -> Figure:
     """Draw the share of a population at or below each value: a line for each other point."""
-    figure = _new(6.4, 3.4, title)
+    figure = canvas(6.4, 3.4, title)
     axes = figure.subplots()
     populations = list(sweep.populations(metric).items())
     for nth, (place, values) in enumerate(populations[:_LINES]):
@@ -118,7 +109,7 @@ def _maps(sweep: Sweep, title: str, means: list[float], scale: Scale) -> Figure:
     high = min(max(0.34 * len(rows.points) + 0.9, 1.7), 6.0)
     if len(shown) < len(places):
         title += f"; the first {len(shown)} of {len(places)}"
-    figure = _new(wide * across + 1.0, high * down + 0.5, title)
+    figure = canvas(wide * across + 1.0, high * down + 0.5, title)
     panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     defined = [mean / scale.size for mean in means if not math.isnan(mean)]
     low, high_ = min(defined, default=0.0), max(defined, default=1.0)
