@@ -173,16 +173,16 @@ def test_what_cannot_be_read_is_refused_at_once() -> None:
 
 def test_the_interval_belongs_to_a_plain_statistic() -> None:
     # Mean 21, variance 5 over 5 values: t = 2.776445 with 4 degrees of freedom, times 1.
-    ends = Expression("mean(a['2'].five)").interval(NAMES)
+    ends = Expression("mean(a['2'].five)").estimate(NAMES)[1:]
     assert ends == pytest.approx((21 - 2.776445, 21 + 2.776445), abs=1e-5)
-    assert Expression("median(a['2'].five)").interval(NAMES) == (20.0, 25.0)
+    assert Expression("median(a['2'].five)").estimate(NAMES)[1:] == (20.0, 25.0)
     # Mean 73, variance 45.
-    ends = Expression("mean(sum(a.five))").interval(NAMES)
+    ends = Expression("mean(sum(a.five))").estimate(NAMES)[1:]
     assert ends == pytest.approx((73 - 3 * 2.776445, 73 + 3 * 2.776445), abs=1e-5)
-    assert Expression("median(a['2'].five) / 2").interval(NAMES) is None
+    assert Expression("median(a['2'].five) / 2").estimate(NAMES)[1:] == (None, None)
     # Of two seeds there is none.
-    assert Expression("median(a['2'].x)").interval(NAMES) is None
-    assert Expression("mean(sum(a.x))").interval(NAMES) is None
+    assert Expression("median(a['2'].x)").estimate(NAMES)[1:] == (None, None)
+    assert Expression("mean(sum(a.x))").estimate(NAMES)[1:] == (None, None)
 
 
 def test_what_was_found_is_said_where_it_fails() -> None:

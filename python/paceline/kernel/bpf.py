@@ -26,16 +26,11 @@ class ProgramInfo(ctypes.Structure):
     """The used part of ``struct bpf_prog_info``."""
 
     _fields_ = [
-        ("type", ctypes.c_uint32),
-        ("id", ctypes.c_uint32),
+        *((name, ctypes.c_uint32) for name in ("type", "id")),
         ("tag", ctypes.c_uint8 * 8),
-        ("jited_len", ctypes.c_uint32),
-        ("translated_len", ctypes.c_uint32),
-        ("jited", ctypes.c_uint64),
-        ("translated", ctypes.c_uint64),
-        ("load_time_ns", ctypes.c_uint64),
-        ("uid", ctypes.c_uint32),
-        ("map_count", ctypes.c_uint32),
+        *((name, ctypes.c_uint32) for name in ("jited_len", "translated_len")),
+        *((name, ctypes.c_uint64) for name in ("jited", "translated", "load_time_ns")),
+        *((name, ctypes.c_uint32) for name in ("uid", "map_count")),
         ("maps", ctypes.c_uint64),
         ("name", ctypes.c_char * 16),
     ]
@@ -45,17 +40,11 @@ class MapInfo(ctypes.Structure):
     """The used part of ``struct bpf_map_info``."""
 
     _fields_ = [
-        ("type", ctypes.c_uint32),
-        ("id", ctypes.c_uint32),
-        ("key_size", ctypes.c_uint32),
-        ("value_size", ctypes.c_uint32),
-        ("max_entries", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
+        *((name, ctypes.c_uint32) for name in ("type", "id", "key_size", "value_size")),
+        *((name, ctypes.c_uint32) for name in ("max_entries", "flags")),
         ("name", ctypes.c_char * 16),
-        ("interface", ctypes.c_uint32),
-        ("vmlinux_value_type", ctypes.c_uint32),
-        ("device", ctypes.c_uint64),
-        ("inode", ctypes.c_uint64),
+        *((name, ctypes.c_uint32) for name in ("interface", "vmlinux_value_type")),
+        *((name, ctypes.c_uint64) for name in ("device", "inode")),
         ("btf_id", ctypes.c_uint32),
     ]
 

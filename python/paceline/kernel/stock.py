@@ -6,7 +6,7 @@ A trace has the format of `conformance/linux-bbr` or `conformance/linux-cubic`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib import resources
 from itertools import dropwhile
@@ -298,7 +298,7 @@ def _window(pairs: list[_Pair], *, dctcp: bool) -> Iterator[str]:
         last = after
 
 
-_CONVERT = {
+_CONVERT: dict[str, Callable[[list[_Pair]], Iterator[str]]] = {
     "bbr": _bbr,
     "cubic": _cubic,
     "reno": partial(_window, dctcp=False),

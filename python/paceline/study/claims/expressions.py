@@ -141,15 +141,14 @@ class Expression:
         """Return its number."""
         return self._single(self._tree, names)
 
-    def interval(self, names: Names) -> tuple[float, float] | None:
-        """Return the interval, if it is a mean or a median over the seeds."""
-        try:
-            ends = self.ends(names)
-            if ends is None or math.isnan(ends[0].single()):
-                return None
-            return ends[0].single(), ends[1].single()
-        except QuantityError as error:
-            raise ExpressionError(f"{self.text!r} {error}") from error
+    def estimate(self, names: Names) -> tuple[float, float | None, float | None]:
+        """Return its number, and the interval if it is a mean or a median over the seeds."""
+        value = float(self.value(names))
+        ends = self.ends(names)
+        if ends is None:
+            return value, None, None
+        low, high = (end.single() for end in ends)
+        return (value, None, None) if math.isnan(low) else (value, low, high)
 
     def ends(self, names: Names) -> tuple[Quantity, Quantity] | None:
         """Return the interval ends at its points, if it is a mean or a median over seeds."""

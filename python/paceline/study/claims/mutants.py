@@ -43,15 +43,9 @@ class Mutant:
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``--json`` prints."""
-        return {
-            "claim": self.claim.id,
-            "mutant": self.change.name,
-            "that": self.change.that,
-            "outcome": self.outcome,
-            "found": self.found,
-            "draws": self.draws,
-            "of": self.of,
-        }
+        found = {key: getattr(self, key) for key in ("outcome", "found", "draws", "of")}
+        change = self.change
+        return {"claim": self.claim.id, "mutant": change.name, "that": change.that, **found}
 
 
 class Mutants:

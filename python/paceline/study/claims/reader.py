@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paceline import _paceline
 from paceline.errors import ScenarioError
 from paceline.grid import Axis, Overrides, overrides_of, read_axes
+from paceline.grid import toml as toml_text
 from paceline.names import nearest
 from paceline.reading import read_text, toml
 from paceline.study.claims.changes import Change
@@ -109,22 +110,25 @@ def _claim(where: Where, table: dict[str, Any]) -> Claim:
     _no_others(where, table, [*names, "by", "reason"])
     read: dict[str, Any] = {key: value for key, value in table.items() if key in names}
     for key in _TEXTS:
-        read[key] = _words(where.at(key), key, table.get(key, ""))
+        read[key] = _words(where, table, key)
     for key in ("cases", "values", "figures", "beside", "startup_rows"):
-        if not isinstance(table.get(key, {}), dict):
-            raise where.wrong(f": {key!r} is a table", key)
-    if not isinstance(table.get("finding", False), bool):
-        raise where.wrong(": 'finding' is true or false", "finding")
+        _kind(where, table, key, dict, "a table")
+    finding = _kind(where, table, "finding", bool, "true or false")
     try:
-        read["measured"] = Expression(_text(where.at("measured"), "measured", table["measured"]))
-        read["accept"] = _accept(where, table)
+        read["measured"] = Expression(_text(where, table, "measured"))
+        bounds = _kind(where, table, "accept", list, "a list of bounds")
+        if not bounds and not finding:
+            none = ": 'accept' has no bound, and what is not judged is not reproduced"
+            raise where.wrong(none, "accept")
+        read["accept"] = tuple(
+            _bound(where.at("accept", number), table, entry) for number, entry in enumerate(bounds)
+        )
+        beside = table.get("beside", {})
         read["beside"] = {
-            name: Expression(_text(where.at("beside", name), name, text))
-            for name, text in table.get("beside", {}).items()
+            name: Expression(_text(where.at("beside"), beside, name)) for name in beside
         }
-        pictures, tables = table.get("pictures", []), table.get("tables", [])
-        read["pictures"] = tuple(Picture.read(picture) for picture in pictures)
-        read["tables"] = tuple(Table.read(part) for part in tables)
+        read["pictures"] = tuple(map(Picture.read, table.get("pictures", [])))
+        read["tables"] = tuple(map(Table.read, table.get("tables", [])))
     except (ExpressionError, PictureError, TableError, AttributeError, TypeError) as error:
         raise where.wrong(f": {error}") from error
     read["cases"] = {
@@ -132,25 +136,19 @@ def _claim(where: Where, table: dict[str, Any]) -> Claim:
         for name, value in table.get("cases", {}).items()
     }
     if "conformance" in table:
-        folder = _text(where.at("conformance"), "conformance", table["conformance"])
-        read["conformance"] = where.path.parent / folder
-    read["seeds"] = _seeds(where.at("seeds"), table.get("seeds", Claim.seeds))
+        read["conformance"] = where.path.parent / _text(where, table, "conformance")
+    read["seeds"] = _seeds(where, table.get("seeds", Claim.seeds))
     read["quick"] = _quick(where.at("quick"), table.get("quick", {}), read["cases"].values())
-    read["values"] = {
-        name: _query(where.at("values", name), name, query)
-        for name, query in table.get("values", {}).items()
-    }
+    values = table.get("values", {})
+    read["values"] = {name: _query(where.at("values"), values, name) for name in values}
     for name, figure in table.get("figures", {}).items():
         if not _is_figure(figure):
             message = f": the figure {name!r} is a number, a list of numbers, or a list of lists"
             raise where.wrong(f"{message}: the trials at each point", "figures", name)
     for key, more in _CHANGES.items():
-        changes = table.get(key, {})
-        if not isinstance(changes, dict):
-            raise where.wrong(f": {key!r} is a table of names", key)
         read[key] = tuple(
             _change(where.at(key, name, words=f"{key} {name}"), name, change, read["cases"], more)
-            for name, change in changes.items()
+            for name, change in _kind(where, table, key, dict, "a table of names").items()
         )
     if read["choices"] and not read["choice"]:
         raise where.wrong(": 'choices' needs a 'choice', the one that was made", "choices")
@@ -171,66 +169,49 @@ def _change(
     if not isinstance(table, dict) or "that" not in table:
         raise where.wrong(" is { that = SENTENCE, set = { KEY = VALUE }, ... }")
     _no_others(where, table, ("that", "set", "cases", "swap", *more))
-    changed, swap = table.get("cases", []), table.get("swap", {})
-    if not isinstance(changed, list) or not all(isinstance(case, str) for case in changed):
+    changed = _kind(where, table, "cases", list, "a list of names")
+    if not all(isinstance(case, str) for case in changed):
         raise where.wrong(": 'cases' is a list of names", "cases")
-    if not isinstance(swap, dict) or not all(isinstance(case, str) for case in swap.values()):
+    swap = _kind(where, table, "swap", dict, "{ CASE = CASE }")
+    if not all(isinstance(case, str) for case in swap.values()):
         raise where.wrong(": 'swap' is { CASE = CASE }", "swap")
     for case in (*changed, *swap, *swap.values()):
         _known(where, "case", case, cases)
-    conforms = table.get("conformance", {})
-    if not isinstance(conforms, dict):
-        raise where.wrong(": 'conformance' is { OPTION = VALUE }", "conformance")
+    conforms = _kind(where, table, "conformance", dict, "{ OPTION = VALUE }")
     if not any(table.get(key) for key in ("set", "swap", "measured", "conformance")):
         raise where.wrong(" changes nothing: add set = { KEY = VALUE } or swap = { CASE = CASE }")
     try:
         halves, measured = (
-            Expression(_text(where.at(key), key, table[key])) if key in table else None
+            Expression(_text(where, table, key)) if key in table else None
             for key in ("halves", "measured")
         )
     except ExpressionError as error:
         raise where.wrong(f": {error}") from error
     return Change(
         name,
-        _words(where.at("that"), "that", table["that"]),
-        _set(where.at("set"), "set", table.get("set", {})),
+        _words(where, table, "that"),
+        _set(where, table),
         tuple(changed),
         dict(swap),
-        str(_set(where, "conformance", {"cc": {"name": "bbr3", **conforms}})[0][1])
-        if conforms
-        else "",
-        _words(where.at("long"), "long", table.get("long", "")),
-        _seeds(where.at("seeds"), table["seeds"]) if "seeds" in table else None,
+        toml_text({"name": "bbr3", **conforms}) if conforms else "",
+        _words(where, table, "long"),
+        _seeds(where, table["seeds"]) if "seeds" in table else None,
         halves,
         measured,
     )
 
 
-def _set(where: Where, key: str, table: object) -> Overrides:
-    if not isinstance(table, dict):
-        raise where.wrong(f": {key!r} is {{ KEY = VALUE }}")
+def _set(where: Where, table: Mapping[str, Any]) -> Overrides:
+    settings = _kind(where, table, "set", dict, "{ KEY = VALUE }")
     try:
-        return overrides_of(table)
+        return overrides_of(settings)
     except ValueError as error:
-        raise where.wrong(f": {error}", key) from error
-
-
-def _accept(where: Where, table: dict[str, Any]) -> tuple[Bound, ...]:
-    if not isinstance(table["accept"], list):
-        raise where.wrong(": 'accept' is a list of bounds", "accept")
-    if not table["accept"] and not table.get("finding", False):
-        raise where.wrong(
-            ": 'accept' has no bound, and what is not judged is not reproduced", "accept"
-        )
-    return tuple(
-        _bound(where.at("accept", number), table, entry)
-        for number, entry in enumerate(table["accept"])
-    )
+        raise where.wrong(f": {error}", "set") from error
 
 
 def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
     if not isinstance(entry, dict):
-        text = _text(where, "accept", entry)
+        text = _text(where, {"accept": entry}, "accept")
         entry = {"that": text, "is": text}
     place = where.at(words="accept")
     _no_others(place, entry, ("that", "is", "by", "reason", "corrected"))
@@ -241,15 +222,15 @@ def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
     by = said.get("by", "source")
     if by not in ("source", "ours"):
         raise place.wrong(f": 'by' is source or ours, not {by!r}")
-    reason = _words(where, "reason", entry.get("reason") or said.get("reason", ""))
+    reason = _words(where, entry if entry.get("reason") else said, "reason")
     if by == "ours" and not reason:
         raise place.wrong(": a bound with by = 'ours' needs a 'reason'")
     return Bound(
-        Expression(_text(where, "is", entry["is"])),
-        _words(where, "that", entry["that"]),
+        Expression(_text(where, entry, "is")),
+        _words(where, entry, "that"),
         "ours" if by == "ours" else "source",
         reason if by == "ours" else "",
-        _words(where, "corrected", entry.get("corrected", "")),
+        _words(where, entry, "corrected"),
     )
 
 
@@ -262,29 +243,41 @@ def _is_figure(figure: object) -> bool:
     return all(known) and (all(lists) or not any(lists))
 
 
-def _query(where: Where, name: str, text: object) -> Query:
+def _query(where: Where, table: Mapping[str, Any], name: str) -> Query:
     from paceline.query import Query, QueryError
 
     try:
-        return Query.read(_text(where, name, text))
+        return Query.read(_text(where, table, name))
     except QueryError as error:
-        raise where.wrong(f": the value {name!r} {error}") from error
+        raise where.wrong(f": the value {name!r} {error}", name) from error
 
 
-def _text(where: Where, key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise where.wrong(f": {key!r} must be a string, not {value!r}")
+_Kind = TypeVar("_Kind")
+
+
+def _kind(where: Where, table: Mapping[str, Any], key: str, kind: type[_Kind], what: str) -> _Kind:
+    """Return the value of a key, or an empty one."""
+    value = table.get(key, kind())
+    if not isinstance(value, kind):
+        raise where.wrong(f": {key!r} is {what}", key)
     return value
 
 
-def _words(where: Where, key: str, value: object) -> str:
+def _text(where: Where, table: Mapping[str, Any], key: str) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise where.wrong(f": {key!r} must be a string, not {value!r}", key)
+    return value
+
+
+def _words(where: Where, table: Mapping[str, Any], key: str) -> str:
     """Return a text without its line breaks."""
-    return " ".join(_text(where, key, value).split())
+    return " ".join(_text(where, table, key).split())
 
 
-def _seeds(where: Where, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise where.wrong(f": 'seeds' must be a whole number from 1, not {value!r}")
+def _seeds(where: Where, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise where.wrong(f": 'seeds' must be a whole number from 1, not {value!r}", "seeds")
     return value
 
 
@@ -293,7 +286,7 @@ def _quick(where: Where, table: dict[str, Any], cases: Iterable[Case]) -> Quick:
     if not isinstance(table, dict):
         raise where.wrong(" is a table")
     _no_others(where, table, ("seeds", "set", "points"))
-    seeds, points = _seeds(where.at("seeds"), table.get("seeds", QUICK_SEEDS)), {}
+    seeds, points = _seeds(where, table.get("seeds", QUICK_SEEDS)), {}
     axes = [axis for case in cases for axis in case.sweep]
     for key, values in table.get("points", {}).items():
         (kept,) = _axes(where.at("points", key, words="points"), {key: values})
@@ -302,7 +295,7 @@ def _quick(where: Where, table: dict[str, Any], cases: Iterable[Case]) -> Quick:
             if name not in known:
                 raise where.wrong(f": no sweep over {key!r} has the point {name!r}", "points", key)
         points[kept.name] = kept.names
-    return Quick(seeds, _set(where.at("set"), "set", table.get("set", {})), points)
+    return Quick(seeds, _set(where, table), points)
 
 
 def _case(where: Where, table: dict[str, Any]) -> Case:
@@ -313,11 +306,11 @@ def _case(where: Where, table: dict[str, Any]) -> Case:
     if backend not in ("sim", "emu", "vm"):
         raise where.wrong(f": 'backend' is sim, emu or vm, not {backend!r}", "backend")
     return Case(
-        where.path.parent / _text(where.at("scenario"), "scenario", table["scenario"]),
-        _set(where.at("set"), "set", table.get("set", {})),
+        where.path.parent / _text(where, table, "scenario"),
+        _set(where, table),
         _axes(where.at("sweep", words="sweep"), table.get("sweep", {})),
         _axes(where.at("vary", words="vary"), table.get("vary", {}), twice=True),
-        _seeds(where.at("seeds"), table["seeds"]) if "seeds" in table else None,
+        _seeds(where, table["seeds"]) if "seeds" in table else None,
         backend,
     )
 

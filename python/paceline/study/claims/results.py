@@ -132,24 +132,16 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``--json`` prints."""
-        claim = self.claim
+        declared = ("id", "topic", "source", "published", "measures")
+        found = ("measured", "seeds", "low", "high", "verdict", "why")
         return {
-            "id": claim.id,
-            "topic": claim.topic,
-            "source": claim.source,
-            "published": claim.published,
-            "measures": claim.measures,
-            "measured": self.measured,
-            "seeds": self.seeds,
-            "low": self.low,
-            "high": self.high,
-            "verdict": self.verdict,
-            "why": self.why,
-            "accept": [vars(condition) for condition in self.accept],
-            "choice": claim.choice,
-            "choices": [vars(changed) for changed in self.choices],
-            "variants": [vars(changed) for changed in self.variants],
-            "beside": [vars(figure) for figure in self.beside],
+            **{key: getattr(self.claim, key) for key in declared},
+            **{key: getattr(self, key) for key in found},
+            "accept": list(map(vars, self.accept)),
+            "choice": self.claim.choice,
+            "choices": list(map(vars, self.choices)),
+            "variants": list(map(vars, self.variants)),
+            "beside": list(map(vars, self.beside)),
             "tables": [table.as_json() for table in self.tables],
         }
 

@@ -15,14 +15,9 @@ from paceline.batch import Emulated, Job, Watch
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
 from paceline.study.claims.changes import Change
-from paceline.study.claims.claim import Claim
+from paceline.study.claims.claim import Bound, Claim
 from paceline.study.claims.conformance import conformance_values
-from paceline.study.claims.expressions import (
-    Expression,
-    ExpressionError,
-    Names,
-    Place,
-)
+from paceline.study.claims.expressions import Expression, ExpressionError, Names, Place
 from paceline.study.claims.jobs import Pool
 from paceline.study.claims.measured import Measured
 from paceline.study.claims.quantity import Quantity, QuantityError
@@ -224,28 +219,14 @@ def judged(plan: Plan, pool: Pool) -> Result:
             raise RunError(plan.error)
         names, lost = names_of(plan, pool)
         tables = tuple(table.filled(names) for table in claim.tables)
-        measured = float(claim.measured.value(names))
-        low, high = claim.measured.interval(names) or (None, None)
-        accept = tuple(
-            Condition(
-                of.text,
-                bound.that,
-                of.holds(names),
-                of.found(names),
-                bound.by,
-                bound.reason,
-                bound.corrected,
-            )
-            for bound in claim.accept
-            for of in [bound.expression]
-        )
+        measured = claim.measured.estimate(names)
+        accept = tuple(_condition(bound, names) for bound in claim.accept)
         beside = tuple(_figure(name, text, names) for name, text in claim.beside.items())
+        if not math.isfinite(measured[0]):
+            what = "undefined" if math.isnan(measured[0]) else "infinite"
+            raise RunError(f"{claim.measured.text!r} is {what}")
     except (ExpressionError, RunError, TableError) as error:
         why = ". ".join([str(error), *lost])
-        return Result(claim, "error", why=why, names=names, tables=tables)
-    if not math.isfinite(measured):
-        what = "undefined" if math.isnan(measured) else "infinite"
-        why = ". ".join([f"{claim.measured.text!r} is {what}", *lost])
         return Result(claim, "error", why=why, names=names, tables=tables)
     missed = [condition for condition in accept if not condition.held]
     why = "; ".join(condition.text() for condition in missed)
@@ -253,13 +234,13 @@ def judged(plan: Plan, pool: Pool) -> Result:
         why = f"{why}. {claim.why}"
     why = ". ".join(filter(None, [why, *lost]))
     choices = [_choice(c, other, names, pool) for c, other in plan.changed if c in claim.choices]
-    variants = [_variant(plan, c, names, pool) for c, _ in plan.changed if c in claim.variants]
+    variants = [
+        _variant(plan, c, other, names, pool) for c, other in plan.changed if c in claim.variants
+    ]
     return Result(
         claim,
         _verdict(claim, missed=bool(missed)),
-        measured,
-        low,
-        high,
+        *measured,
         why,
         accept,
         beside,
@@ -283,13 +264,12 @@ def _choice(change: Change, plan: Plan, names: Names, pool: Pool) -> Changed:
     """Return the result of another choice; one that only measures needs no run of its own."""
     if not change.overrides and not change.swap and change.measured is not None:
         try:
-            value = change.measured.value(names)
-            low, high = change.measured.interval(names) or (None, None)
+            measured = change.measured.estimate(names)
         except ExpressionError as error:
             return Changed(change.name, change.that, found=str(error))
-        if not math.isfinite(value):
+        if not math.isfinite(measured[0]):
             return Changed(change.name, change.that, found="undefined")
-        return Changed(change.name, change.that, value, low, high, True, "beside")
+        return Changed(change.name, change.that, *measured, True, "beside")
     return _changed(change, judged(plan, pool))
 
 
@@ -298,13 +278,12 @@ def _changed(change: Change, result: Result) -> Changed:
         return Changed(change.name, change.that, found=result.why)
     missed = [condition.text() for condition in result.accept if not condition.held]
     found = "; ".join(missed) or "every bound holds"
-    low, high = result.low, result.high
-    return Changed(change.name, change.that, result.measured, low, high, not missed, found)
+    measured = result.measured, result.low, result.high
+    return Changed(change.name, change.that, *measured, not missed, found)
 
 
-def _variant(plan: Plan, change: Change, names: Names, pool: Pool) -> Changed:
+def _variant(plan: Plan, change: Change, changed: Plan, names: Names, pool: Pool) -> Changed:
     """Return the effect of a cause alone: every bound holds with it, or it halves the gap."""
-    (changed,) = (other for known, other in plan.changed if known is change)
     found = _changed(change, judged(changed, pool))
     if change.halves is None or found.measured is None:
         return found
@@ -319,11 +298,15 @@ def _variant(plan: Plan, change: Change, names: Names, pool: Pool) -> Changed:
     return replace(found, held=held, found=f"the gap is {left:.4g} for {gap:.4g}")
 
 
+def _condition(bound: Bound, names: Names) -> Condition:
+    of = bound.expression
+    said = vars(bound) | {"expression": of.text}
+    return Condition(**said, held=of.holds(names), found=of.found(names))
+
+
 def _figure(name: str, expression: Expression, names: Names) -> Figure:
-    value = expression.value(names)
-    if not math.isfinite(value):
-        return Figure(name, None)
-    return Figure(name, value, *(expression.interval(names) or (None, None)))
+    measured = expression.estimate(names)
+    return Figure(name, *measured) if math.isfinite(measured[0]) else Figure(name, None)
 
 
 def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:

@@ -15,7 +15,7 @@ from paceline.later import polars as pl
 from paceline.reading import read_toml, toml
 from paceline.runs import Run, load
 from paceline.study.conformance.case import Case, CaseError
-from paceline.study.conformance.names import NAMES, Names
+from paceline.study.conformance.names import NAMES, STATES, Names
 
 
 @dataclass(frozen=True)
@@ -255,13 +255,6 @@ def names_of(run: Run) -> Names:
     states = {_plain(state): state for state in STATES}
     own = {states[_plain(word)]: word for word in words if _plain(word) in states}
     return replace(names, states={**names.states, **own})
-
-
-#: The draft's names of BBR's states.
-STATES = (
-    *("Startup", "Drain", "ProbeRTT"),
-    *("ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP"),
-)
 
 
 def _plain(state: str) -> str:

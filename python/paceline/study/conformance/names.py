@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+#: The draft's names of BBR's states.
+STATES = (
+    *("Startup", "Drain", "ProbeRTT"),
+    *("ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP"),
+)
+
 
 @dataclass(frozen=True)
 class Names:
@@ -23,15 +29,7 @@ class Names:
 
 
 _LINUX = Names(
-    states={
-        "Startup": "STARTUP",
-        "Drain": "DRAIN",
-        "ProbeBW_DOWN": "PROBE_BW_DOWN",
-        "ProbeBW_CRUISE": "PROBE_BW_CRUISE",
-        "ProbeBW_REFILL": "PROBE_BW_REFILL",
-        "ProbeBW_UP": "PROBE_BW_UP",
-        "ProbeRTT": "PROBE_RTT",
-    },
+    states={state: state.replace("Probe", "Probe_").upper() for state in STATES},
     columns={
         "inflight_hi_bytes": "inflight_longterm_bytes",
         "inflight_lo_bytes": "inflight_shortterm_bytes",
