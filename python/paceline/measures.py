@@ -95,9 +95,9 @@ def times(scope: str) -> tuple[str, ...]:
 
 
 @cache
-def flow_names() -> frozenset[str]:
-    """Return the names of the metrics of flows."""
-    return frozenset(d["name"] for d in _paceline.metrics() if d["scope"] == "flow")
+def names(scope: str) -> frozenset[str]:
+    """Return the names of the metrics of a run or of a flow."""
+    return frozenset(d["name"] for d in _paceline.metrics() if d["scope"] == scope)
 
 
 def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from paceline import answers
-from paceline.measures import flow_names, limit, value
+from paceline.measures import limit, names, value
 from paceline.quantities import NONE, quantity
 
 #: The minimum number of values for an interval: of fewer, nobody can see how they are distributed.
@@ -87,11 +87,10 @@ def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     values of each run in `repeats`.
     """
     first = runs[0]
-    of_flows = flow_names()
     flows = []
     for nth, flow in enumerate(first["flows"]):
         described = {k: v for k, v in flow.items() if k not in ("censored", "state_ns")}
-        figures = {k: of_runs(runs, f"flows[{nth}].{k}") for k in flow if k in of_flows}
+        figures = {k: of_runs(runs, f"flows[{nth}].{k}") for k in flow if k in names("flow")}
         flows.append(described | figures)
     return {
         **{key: part for key, part in first.items() if key != "censored"},

@@ -13,14 +13,8 @@ from paceline.exchange.transperf import Call, Experiment, Setting, experiments
 
 #: Linux's names, and the nearest controllers here.
 CONTROLLERS = {
-    "cubic": "cubic",
-    "reno": "reno",
-    "bbr": "bbr1",
-    "bbr1": "bbr1",
-    "bbr2": "bbr2",
-    "bbr3": "bbr3",
-    "dctcp": "dctcp",
-    "prague": "prague",
+    name: {"bbr": "bbr1"}.get(name, name)
+    for name in ("cubic", "reno", "bbr", "bbr1", "bbr2", "bbr3", "dctcp", "prague")
 }
 
 #: The maximum number of characters of all scenarios of one file.
@@ -69,7 +63,10 @@ class _Writer:
         path += self._buffer()
         path += self._losses()
         path += self._policer()
-        self._refuse("slot", "transperf draws the slots' lengths; path.aggregation has one length")
+        slot = self._setting("slot")
+        if slot.value is not None:
+            why = "transperf draws the slots' lengths; path.aggregation has one length"
+            raise self._fail(slot.line, "`slot` cannot be expressed in a scenario", why)
         flows = self._flows()
         duration = self._number("dur", 30.0)
         lines = [
@@ -113,11 +110,6 @@ class _Writer:
         if setting.value is None:
             return default
         return self._as_number(setting.value, f"`{key}`", setting.line)
-
-    def _refuse(self, key: str, why: str) -> None:
-        setting = self._setting(key)
-        if setting.value is not None:
-            raise self._fail(setting.line, f"`{key}` cannot be expressed in a scenario", why)
 
     def _argument(self, call: Call, key: str, default: float = 0.0) -> float:
         value = call.arguments.get(key)

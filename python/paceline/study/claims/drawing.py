@@ -16,7 +16,7 @@ from paceline.show import sequence_figure
 from paceline.show.figure import literal, plain
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.show.sequence import SequenceError
-from paceline.study.canvas import canvas, styled
+from paceline.study.canvas import TURNED, canvas, styled
 from paceline.study.claims.expressions import Expression, ExpressionError, Names, Place
 from paceline.study.claims.jobs import Record
 from paceline.study.claims.measured import Measured
@@ -40,6 +40,8 @@ COLOURS = {
     "LEDBAT++": "#E69F00",
 }
 _MARKS = "osD^v<>P*X"
+#: Published values of bars.
+_PUBLISHED: dict[str, Any] = {"color": "black", "linestyle": "none", "marker": "_"}
 #: The dashes of published lines that share a colour.
 _DASHES = ((4, 3), (1, 1.5), (6, 2, 1, 2))
 
@@ -73,10 +75,8 @@ def lines(picture: Picture, names: Names) -> list[Line]:
     points = found[0].points if found else ()
     for label, text in picture.published.items():
         for line in _lines(label, text, names):
-            if len(line.points) == len(points):
-                found.append(Line(label, points, line.values, published=True))
-            else:
-                found.append(Line(label, line.points, line.values, published=True))
+            at = points if len(line.points) == len(points) else line.points
+            found.append(Line(label, at, line.values, published=True))
     return found
 
 
@@ -224,7 +224,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     published = {line.label: line for line in drawn if line.published}
     colours = _styles(line.label for line in measured)
     groups = list(dict.fromkeys(point for line in measured for point in line.points))
-    alone = groups == [""]
+    alone, look = groups == [""], dict[str, Any]()
     width = 0.6 if alone else 0.8 / len(measured)
     for nth, line in enumerate(measured):
         offset = 0.0 if alone else (nth - (len(measured) - 1) / 2) * width
@@ -242,17 +242,13 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         known = published.get(line.label)
         if known is not None:
             values = [value.mean for value in known.values]
-            look: dict[str, Any] = {"color": "black", "linestyle": "none", "marker": "_"}
-            axes.plot(xs, values, markersize=22, markeredgewidth=1.6, **look)
+            axes.plot(xs, values, markersize=22, markeredgewidth=1.6, **_PUBLISHED)
     if published:
-        axes.plot([], [], color="black", linestyle="none", marker="_", label="published")
+        axes.plot([], [], **_PUBLISHED, label="published")
     if alone:
         labels = [line.label for line in measured]
-        axes.set_xticks(range(len(measured)), map(plain, labels))
-        if _letters(labels) > _ALONG:
-            axes.tick_params("x", rotation=45)
-            for text in axes.get_xticklabels():
-                text.set(horizontalalignment="right", rotation_mode="anchor")
+        look = TURNED if _letters(labels) > _ALONG else {}
+        axes.set_xticks(range(len(measured)), map(plain, labels), **look)
         axes.grid(visible=False, axis="x")
         if published:
             axes.legend(handles=axes.lines[-1:], loc="best")

@@ -143,7 +143,7 @@ class Expression:
 
     def estimate(self, names: Names) -> tuple[float, float | None, float | None]:
         """Return its number, and the interval if it is a mean or a median over the seeds."""
-        value = float(self.value(names))
+        value = self.value(names)
         ends = self.ends(names)
         if ends is None:
             return value, None, None

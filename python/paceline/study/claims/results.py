@@ -15,8 +15,9 @@ from paceline.study.claims.tables import Filled
 _BY_CHOICE = "reproduced by choice"
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+def _shown(value: float, low: float | None, high: float | None, digits: int = 4) -> str:
+    interval = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+    return f"{value:.{digits}g}{interval}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Figure:
         """Return it for people, with its interval."""
         if self.measured is None:
             return "undefined"
-        return f"{self.measured:.4g}" + _interval(self.low, self.high)
+        return _shown(self.measured, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,7 @@ class Changed:
         """Return it for people."""
         if self.measured is None:
             return f"{self.that}: {self.found}"
-        figure = f"{self.measured:.4g}" + _interval(self.low, self.high)
-        return f"{self.that}: {figure}, {self.found}"
+        return f"{self.that}: {_shown(self.measured, self.low, self.high)}, {self.found}"
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,7 @@ class Result:
         if self.measured is None:
             return NONE
         # A computed, not simulated, value is known to all of its digits.
-        digits = 4 if self.claim.cases else 7
-        return f"{self.measured:.{digits}g}" + _interval(self.low, self.high)
+        return _shown(self.measured, self.low, self.high, 4 if self.claim.cases else 7)
 
     def cause(self) -> str:
         """Return why it is not reproduced, without the expressions if the cause is known."""

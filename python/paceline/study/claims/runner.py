@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline import _paceline
+from paceline import measures
 from paceline.batch import Emulated, Job, Watch
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
@@ -173,17 +173,14 @@ def _drawn(claim: Claim, place: Place, jobs: list[list[Job]]) -> Job:
 
 def _check(claim: Claim) -> None:
     """Check, before anything runs, that everything named in expressions exists."""
-    metrics = {"run": set[str](), "flow": set[str]()}
-    for definition in _paceline.metrics():
-        metrics[definition["scope"]].add(definition["name"])
-    double = (metrics["run"] & set(claim.values)) | (set(claim.cases) & set(claim.figures))
+    double = (measures.names("run") & set(claim.values)) | (set(claim.cases) & set(claim.figures))
     if double:
         raise ExpressionError(f"{sorted(double)[0]!r} is defined twice")
     for expression in claim.expressions():
         for case, group, name in sorted(expression.uses(), key=str):
             if case not in claim.cases:
                 raise _unknown(expression, "case", case, claim.cases)
-            known = metrics["flow"] if group else metrics["run"] | set(claim.values)
+            known = measures.names("flow") if group else measures.names("run") | set(claim.values)
             if name not in known:
                 raise _unknown(expression, "metric", name, known)
     for place in (place for picture in claim.pictures for place in picture.cases):
@@ -240,7 +237,8 @@ def judged(plan: Plan, pool: Pool) -> Result:
     return Result(
         claim,
         _verdict(claim, missed=bool(missed)),
-        *measured,
+        float(measured[0]),
+        *measured[1:],
         why,
         accept,
         beside,

@@ -147,44 +147,35 @@ def compare(
         pairs = [(next(iter(old.points)), next(iter(new.points)))]
     if not pairs:
         raise Incomparable(f"{old.name} and {new.name} have no point in common")
-    recorded = {p: old.is_recording(p) or new.is_recording(other) for p, other in pairs}
     names = list(map(named, metrics)) or [name for name in old.metrics() if name in new.metrics()]
-    rows = [
-        (point, name, old.values(point, name), new.values(other, name))
-        for point, other in pairs
-        for name in names
-    ]
-    single = {point for point, other in pairs if old.alike(point) and new.alike(other)}
+    rows = []
     differences: list[Difference | None] = []
-    longer = []
-    for (point, name, before, after), other in zip(
-        rows, (other for _, other in pairs for _ in names), strict=True
-    ):
-        ended = old.censored(point, name), new.censored(other, name)
-        longer.append((len(ended[0]), len(ended[1])))
+    for point, other in pairs:
+        single = old.alike(point) and new.alike(other)
         alike = not old.is_paired_by_point(point)
-        differences.append(_difference(before, after, *ended, single=point in single, alike=alike))
+        for name in names:
+            sides = old.values(point, name), new.values(other, name)
+            ended = old.censored(point, name), new.censored(other, name)
+            rows.append((point, other, name, *sides, (len(ended[0]), len(ended[1]))))
+            differences.append(_difference(*sides, *ended, single=single, alike=alike))
     adjusted = _adjusted(differences, level, CORRECTIONS[correction])
-    sizes = [
-        (len(old.points[point]), len(new.points[other])) for point, other in pairs for _ in names
-    ]
     findings = []
-    for nth, (point, name, before, after) in enumerate(rows):
+    for row, (difference, p) in zip(rows, adjusted, strict=True):
+        point, other, name, before, after, longer = row
+        if not (before and after) and (old.is_recording(point) or new.is_recording(other)):
+            continue  # data that a recording lacks is not lost
         if not before and not after:
             continue
-        if not (before and after) and recorded[point]:
-            continue  # data that a recording lacks is not lost
         means = [sum(v.values()) / len(v) if v else None for v in (before, after)]
-        difference, p = adjusted[nth]
         finding = Finding(
             point,
             name,
             means[0],
             means[1],
             (len(before), len(after)),
-            sizes[nth],
-            longer[nth],
-            before.keys() == after.keys() and not any(longer[nth]),
+            (len(old.points[point]), len(new.points[other])),
+            longer,
+            before.keys() == after.keys() and not any(longer),
             old.is_paired_by_point(point),
             difference,
             p,

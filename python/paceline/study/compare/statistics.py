@@ -277,20 +277,14 @@ def decidable(leasts: Sequence[float], level: float) -> list[int]:
 def holm(ps: Sequence[float]) -> list[float]:
     """Adjust probabilities by Holm (1979): bounds the chance of even one false alarm."""
     order = sorted(range(len(ps)), key=lambda nth: ps[nth])
-    adjusted = [0.0] * len(ps)
-    above = 0.0
-    for rank, nth in enumerate(order):
-        above = max(above, min((len(ps) - rank) * ps[nth], 1.0))
-        adjusted[nth] = above
-    return adjusted
+    ranked = [min((len(ps) - rank) * ps[nth], 1.0) for rank, nth in enumerate(order)]
+    adjusted = dict(zip(order, itertools.accumulate(ranked, max), strict=True))
+    return [adjusted[nth] for nth in range(len(ps))]
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
     """Adjust by Benjamini and Hochberg (1995): bounds the share of false alarms."""
     order = sorted(range(len(ps)), key=lambda nth: ps[nth], reverse=True)
-    adjusted = [0.0] * len(ps)
-    below = 1.0
-    for rank, nth in enumerate(order):
-        below = min(below, ps[nth] * len(ps) / (len(ps) - rank))
-        adjusted[nth] = below
-    return adjusted
+    ranked = [min(ps[nth] * len(ps) / (len(ps) - rank), 1.0) for rank, nth in enumerate(order)]
+    adjusted = dict(zip(order, itertools.accumulate(ranked, min), strict=True))
+    return [adjusted[nth] for nth in range(len(ps))]

@@ -113,16 +113,10 @@ def read(folder: Path) -> Subject:
             _schema(run["schema"])
             seed = int(run["seed"])
             _check(run["metrics"], *run["flows"])
-        except KeyError as error:
-            raise NotARunError(
-                f"{path} is not the run.json of a run: {error} is missing"
-            ) from error
-        except TypeError as error:
-            raise NotARunError(
-                f"{path} is not the run.json of a run: a value has the wrong type"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise NotARunError(f"{path} is not the run.json of a run: {error}") from error
+        except (KeyError, TypeError, OSError, ValueError) as error:
+            why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            why = "a value has the wrong type" if isinstance(error, TypeError) else why
+            raise NotARunError(f"{path} is not the run.json of a run: {why}") from error
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
         name = _without_seed(point)
         # Two runs with one name and seed, such as of two engines, are two points.

@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from paceline import _paceline
 from paceline.batch import Job
+from paceline.measures import higher_is_better
 from paceline.study.claims.jobs import Pool, Record
 
 #: The measures of a pair, from the view of its second flow.
@@ -114,11 +114,10 @@ def _value(measure: str, alone: Record, beside: Record) -> float:
     if measure == "share":
         return _number(beside.flows[1].get("share_ratio"))
     metric = _METRICS[measure]
-    better = {d["name"]: d["better"] for d in _paceline.metrics() if d["scope"] == "flow"}
     return harm(
         _number(alone.flows[0].get(metric)),
         _number(beside.flows[1].get(metric)),
-        more_is_better=better[metric] == "higher",
+        more_is_better=higher_is_better(f"flows[1].{metric}"),
     )
 
 

@@ -9,7 +9,7 @@ from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from paceline.show.figure import literal, plain
-from paceline.study.canvas import canvas, styled
+from paceline.study.canvas import TURNED, canvas, styled
 from paceline.study.evaluate.matrix import MEASURES, Matrix
 
 
@@ -33,8 +33,7 @@ def draw(matrix: Matrix) -> Figure:
             axes.set_title(words)
             axes.grid(visible=False)
             axes.spines[:].set_visible(False)
-            look = {"rotation": 45, "fontsize": 6.5, "ha": "right", "rotation_mode": "anchor"}
-            axes.set_xticks(range(len(names)), map(plain, names), **look)
+            axes.set_xticks(range(len(names)), map(plain, names), fontsize=6.5, **TURNED)
             axes.set_yticks(range(len(names)), map(plain, names), fontsize=6.5)
             for y, row in enumerate(cells):
                 for x, value in enumerate(row):

@@ -40,10 +40,7 @@ class Fit:
     @property
     def size(self) -> Estimate:
         """The capacity of the queue in bytes: a bound if it was never full."""
-        backlog = self.path.backlog
-        if self.judged[0].model.name in ("droptail", BOTH) or backlog.value is None:
-            return backlog
-        return Estimate(backlog.low, backlog.low, None, "the queue was never seen full")
+        return self.parameters["size_bytes"]
 
     @property
     def stretches(self) -> list[Stretch]:
@@ -138,7 +135,9 @@ def _parameters(judge: Judge, best: Model) -> dict[str, Estimate]:
     backlog = path.backlog
     found = {"size_bytes": backlog}
     if best.name not in ("droptail", BOTH) and backlog.value is not None:
-        found["size_bytes"] = Estimate(backlog.low, backlog.low, None, "it was never seen full")
+        found["size_bytes"] = Estimate(
+            backlog.low, backlog.low, None, "the queue was never seen full"
+        )
     if "loss_ratio" in best.parameters:
         calm = parameters.calm(seen, path)
         found["loss_ratio"] = parameters.probability(seen, calm | (best.name != BOTH))

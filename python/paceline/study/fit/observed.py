@@ -42,10 +42,7 @@ class Flow:
     A count that the record does not have is `None`.
     """
 
-    cc: str
     start: float
-    stop: float | None
-    finish: float | None
     payload: int
     header: int
     t: Series
@@ -206,9 +203,7 @@ class Observed:
     @cached_property
     def lost(self) -> Series | None:
         """Packets that all flows together have lost, at each time of the grid, if counted."""
-        counts = [flow.lost for flow in self.flows]
-        known = [count for count in counts if count is not None]
-        return self._sum(known) if len(known) == len(counts) else None
+        return self._counted([flow.lost for flow in self.flows])
 
     @cached_property
     def sent(self) -> Series | None:
@@ -217,9 +212,7 @@ class Observed:
         Where the record does not count them they are those delivered and those lost: that leaves
         out those in flight.
         """
-        counts = [flow.transmitted for flow in self.flows]
-        known = [count for count in counts if count is not None]
-        return self._sum(known) if len(known) == len(counts) else None
+        return self._counted([flow.transmitted for flow in self.flows])
 
     @property
     def losses(self) -> int | None:
@@ -292,6 +285,11 @@ class Observed:
             "lost_ratio": self.lost_ratio,
         }
 
+    def _counted(self, counts: Sequence[Series | None]) -> Series | None:
+        """Return the sum of counts; none if one of them is not known."""
+        known = [count for count in counts if count is not None]
+        return self._sum(known) if len(known) == len(counts) else None
+
     def _sum(self, counts: Sequence[Series]) -> Series:
         total = np.zeros(len(self.grid))
         for flow, count in zip(self.flows, counts, strict=True):
@@ -349,10 +347,7 @@ def observe(run: Run) -> Observed:
         rtt[np.diff(delivered, prepend=0.0) <= 0] = np.nan
         flows.append(
             Flow(
-                cc=row["cc"],
                 start=row["start_ns"] / 1e9,
-                stop=None if row["stop_ns"] is None else row["stop_ns"] / 1e9,
-                finish=None if row["finish_ns"] is None else row["finish_ns"] / 1e9,
                 payload=payload,
                 header=header,
                 t=t,

@@ -15,7 +15,7 @@ from paceline.quantities import Scale, number, scale_of
 from paceline.quantities import plain as words
 from paceline.show.figure import literal, plain
 from paceline.show.palette import QUANTITIES, flow_style
-from paceline.study.canvas import canvas, styled
+from paceline.study.canvas import TURNED, canvas, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,13 +148,9 @@ def _axis(axes: Axes, rows: grid.Axis, columns: grid.Axis) -> None:
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     across, down = [plain(n) for n in columns.names], [plain(n) for n in rows.names]
-    turned = 45 if sum(map(len, across)) > 7 * len(across) or len(across) > 10 else 0
+    turned = TURNED if sum(map(len, across)) > 7 * len(across) or len(across) > 10 else {}
     step = math.ceil(len(across) / 20)
-    axes.set_xticks(range(0, len(across), step), across[::step], rotation=turned, fontsize=6)
-    if turned:
-        for label in axes.get_xticklabels():
-            label.set_horizontalalignment("right")
-            label.set_rotation_mode("anchor")
+    axes.set_xticks(range(0, len(across), step), across[::step], fontsize=6, **turned)
     step = math.ceil(len(down) / 20)
     axes.set_yticks(range(0, len(down), step), down[::step], fontsize=6)
 
