@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -64,6 +65,37 @@ def missing(*_: Any) -> Any:
 
 def test_equal_jobs_are_one() -> None:
     assert len({*jobs(3), *jobs(3)}) == 3
+
+
+def test_a_batch_runs_only_what_its_folder_lacks(tmp_path: Path) -> None:
+    scenario = SCENARIO.replace("seed = 3", 'seed = 3\ncompare = ["reno", "cubic"]')
+
+    def batch() -> paceline.Batch:
+        return paceline.Batch(scenario, repeats=2, overrides=SHORT, report=True)
+
+    first = batch().run(tmp_path / "runs")
+    assert [case["cc"] for case in first["compare"]] == ["reno", "cubic"]
+    given = {**dict(SHORT), "flows.0.cc": "cubic", "flows.1.cc": "cubic"}
+    alone = [
+        run.metrics["goodput_bps"] for run in paceline.run_many(scenario, [3, 4], overrides=given)
+    ]
+    assert first["compare"][1]["repeats"]["goodput_bps"] == alone
+    assert all(Path(report).is_file() for report in first["reports"])
+
+    removed = tmp_path / "runs" / "cubic" / "seed-4"
+    kept = (removed / "run.json").read_bytes()
+    shutil.rmtree(removed)
+    again = batch()
+    again.claim(tmp_path / "runs")
+    assert (again.reused, again.count) == (3, 4)
+    heard = Heard()
+    again.execute(watch=heard)
+    assert len(heard.outcomes) == 1
+    assert (removed / "run.json").read_bytes() == kept
+    assert again.finish()["compare"][1]["metrics"] == first["compare"][1]["metrics"]
+
+    with pytest.raises(paceline.StoreError, match="another set of runs"):
+        paceline.Batch(scenario, repeats=3, overrides=SHORT).claim(tmp_path / "runs")
 
 
 @pytest.mark.parametrize("executor", [on_threads(2), on_processes(2)])

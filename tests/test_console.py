@@ -198,7 +198,7 @@ def test_the_first_progress_may_be_late(
     # A cluster takes longer to start than two lines of progress are apart.
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    with console.progress("x", 2, quiet=False) as reporter:
+    with console.progress("x", 2) as reporter:
         for seconds, done in ((10, 0), (20, 500_000_000), (30, 1_000_000_000)):
             now[0] = 100.0 + seconds
             reporter.progress(Progress(done, 2_000_000_000, 0, 0, 0))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from paceline._paceline import __version__, controllers, metrics, schema
-    from paceline.batch import run, run_jobs, run_many
+    from paceline.batch import Batch, run, run_jobs, run_many
     from paceline.controller import Ack, Config, Controller, Loss, Sent
     from paceline.errors import (
         ArgumentError,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ack",
     "ArgumentError",
+    "Batch",
     "CaptureError",
     "Config",
     "Controller",
@@ -67,7 +68,7 @@ _ROOMS = {
     "_paceline": ("__version__", "controllers", "metrics", "schema"),
     "runs": ("Engine", "Progress", "Run", "check", "read"),
     "controller": ("Ack", "Config", "Controller", "Loss", "Sent"),
-    "batch": ("run", "run_jobs", "run_many"),
+    "batch": ("Batch", "run", "run_jobs", "run_many"),
     "study.sweep": ("Sweep",),
 }
 

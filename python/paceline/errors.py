@@ -56,46 +56,64 @@ class RunError(PacelineError):
     """A run that stopped early."""
 
 
-class MemoryLimitError(RunError):
+class _PairError(PacelineError):
+    """An error of the engines, which give a message and a hint."""
+
+    def __init__(self, what_and_hint: Sequence[str | None]) -> None:
+        what, self.hint = what_and_hint
+        super().__init__(what)
+
+
+class MemoryLimitError(_PairError, RunError):
     """A run that exceeds the memory limit; `hint` says how to reduce it."""
 
-    def __init__(self, what_and_hint: Sequence[str | None]) -> None:
-        what, self.hint = what_and_hint
-        super().__init__(what)
 
-
-class UnavailableError(PacelineError):
+class UnavailableError(_PairError):
     """The machine lacks something that a run needs; `hint` says how to fix it."""
 
-    def __init__(self, what_and_hint: Sequence[str | None]) -> None:
-        what, self.hint = what_and_hint
-        super().__init__(what)
 
+class _PlaceError(PacelineError):
+    """An error about a file or folder."""
 
-class FileError(PacelineError, OSError):
-    """A file or folder that cannot be read; `hint` says what to do."""
-
-    def __init__(self, kind: str, message: str, *, hint: str, file: str) -> None:
+    def __init__(
+        self, kind: str, message: str, *, hint: str, file: str, failed: bool = False
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.hint = hint
         self.file = file
+        #: Whether the system refused, not Paceline.
+        self.failed = failed
 
 
-class ArgumentError(PacelineError, ValueError):
+class FileError(_PlaceError, OSError):
+    """A file or folder that cannot be read; `hint` says what to do."""
+
+
+class StoreError(_PlaceError):
+    """Results cannot be written to a path, or existing files there must not be overwritten."""
+
+
+class _HintError(PacelineError):
+    """An error that says what to do."""
+
+    def __init__(self, message: str, *, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ArgumentError(_HintError, ValueError):
     """An argument that cannot be used, such as a negative seed; `hint` says which can."""
 
-    def __init__(self, message: str, *, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
+
+def within(what: str, value: int | None, least: int, most: int) -> None:
+    """Raise `ArgumentError` for a number outside these limits."""
+    if value is not None and not least <= value <= most:
+        raise ArgumentError(f"{what} is {value}", hint=f"give one from {least} to {most}")
 
 
-class NoTableError(PacelineError, KeyError):
+class NoTableError(_HintError, KeyError):
     """A table that a run does not have; `hint` says how to record it."""
-
-    def __init__(self, message: str, *, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
     def __str__(self) -> str:
         # That of a key has quotation marks.
@@ -108,20 +126,6 @@ class CaptureError(PacelineError):
 
 class NotARunError(PacelineError):
     """A folder that is not a run."""
-
-
-class StoreError(PacelineError):
-    """Results cannot be written to a path, or existing files there must not be overwritten."""
-
-    def __init__(
-        self, kind: str, message: str, *, hint: str, file: str, failed: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.hint = hint
-        self.file = file
-        #: Whether the system refused, not Paceline.
-        self.failed = failed
 
 
 def is_interrupted(error: BaseException | None) -> bool:

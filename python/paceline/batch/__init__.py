@@ -7,19 +7,21 @@ verb does with many runs is a list of jobs, and a function that says what is kep
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
 
 from paceline import _paceline, guests
-from paceline.batch.emulated import Emulated, Room, emulate
+from paceline.batch.emulated import Emulated, Room
 from paceline.batch.job import Executor, Job, Keep, Outcome, Task
+from paceline.batch.kept import Batch
 from paceline.batch.locally import locally
+from paceline.batch.work import Store, Watch, execute
 from paceline.controller import Controller
-from paceline.errors import ArgumentError
+from paceline.errors import within
 from paceline.runs import Overrides, Progress, Run, load, pairs
 
 __all__ = [
+    "Batch",
     "Emulated",
     "Executor",
     "Job",
@@ -35,116 +37,6 @@ __all__ = [
     "run_jobs",
     "run_many",
 ]
-
-
-class Store(Protocol):
-    """Where outcomes are stored, so that no job is done twice."""
-
-    def has(self, number: int) -> bool:
-        """Return whether a job is already done."""
-
-    def add(self, number: int, outcome: Outcome) -> None:
-        """Store an outcome; once this returns, a crash does not lose it."""
-
-
-class Watch:
-    """Watches a batch in progress. An exception in it stops the remaining jobs."""
-
-    #: The number of repeated emulations.
-    repeats = Emulated()
-
-    def finished(self, number: int, outcome: Outcome) -> None:
-        """Handle the end of a job."""
-
-    def progress(self, seen: Progress) -> None:
-        """Report the progress of all jobs."""
-
-    def note(self, text: str) -> None:
-        """Report a message for the user."""
-
-    def emulated(self, seen: Emulated) -> None:
-        """Report at the end how many emulations were repeated."""
-        self.repeats = seen
-
-
-@dataclass
-class _Course:
-    """The progress of a batch."""
-
-    collects: bool
-    broken: Callable[[Task, Run], object] | None
-    store: Store | None
-    watch: Watch
-    total_ns: int
-    done_ns: int = 0
-    packets: int = 0
-    events: int = 0
-    count: int = 0
-
-    def known(self, job: Job) -> None:
-        self.done_ns += job.duration_ns
-        self.count += 1
-
-    def ended(self, task: Task, outcome: Outcome) -> None:
-        if self.store is not None:
-            if self.store.has(task.number):
-                return  # from a worker that was presumed dead
-            self.store.add(task.number, outcome)
-        self.known(task.job)
-        self.packets += outcome.engine.packets
-        self.events += outcome.engine.events
-        self.watch.finished(task.number, outcome)
-
-    def seen(self, simulated_ns: int, packets: int, events: int) -> None:
-        done = min(self.done_ns + simulated_ns, self.total_ns)
-        packets, events = self.packets + packets, self.events + events
-        self.watch.progress(Progress(done, self.total_ns, packets, events, self.count))
-
-
-def execute(
-    jobs: Iterable[Job],
-    keep: Keep,
-    *,
-    executor: Executor | None = None,
-    store: Store | None = None,
-    failures: Literal["stop", "collect"] = "stop",
-    watch: Watch | None = None,
-    total_ns: int | None = None,
-    room: Room | None = None,
-    distrusted: Literal["keep", "fail"] = "fail",
-    broken: Callable[[Task, Run], object] | None = None,
-) -> None:
-    """Do jobs in parallel, and keep `keep(number, job, run)` of each run.
-
-    They are taken as they are begun, so that any number of them takes no memory; `total_ns` is how
-    long they are together, which is worked out from a list. Those that the store has are not done
-    again. A run that stops before its end stops the others and raises, unless failures are
-    collected: then it is an outcome with an error. What is emulated comes last, as many as there is
-    room for, and nothing is simulated then; a run beyond its bounds is repeated, and one that stays
-    beyond them is kept or fails, as `distrusted` says. `broken` is given what there is of a run
-    that a controller of one's own has ended. After Ctrl-C, which raises, what the watch and the
-    store have heard of is complete.
-    """
-    if total_ns is None:
-        jobs = list(jobs)
-        total_ns = sum(job.duration_ns for job in jobs)
-    course = _Course(failures == "collect", broken, store, watch or Watch(), total_ns)
-    emulated: list[Task] = []
-
-    def simulated() -> Iterator[Task]:
-        for number, job in enumerate(jobs):
-            if store is not None and store.has(number):
-                course.known(job)
-            elif job.backend == "emu":
-                emulated.append(Task(number, job))
-            else:
-                yield Task(number, job)
-
-    (executor or locally())(simulated(), keep, course)
-    if emulated:
-        note, ended = course.watch.note, course.watch.emulated
-        keeps = distrusted == "keep"
-        emulate(emulated, keep, course, room or Room.here(), note=note, ended=ended, keeps=keeps)
 
 
 @dataclass
@@ -185,12 +77,9 @@ def run_jobs(
     """
     text, file = load(scenario)
     name = name or file
-    for what, value, least, most in (
-        *(("seed", seed, 0, 2**63 - 1) for _, seed in jobs),
-        ("threads", 1 if threads is None else threads, 1, 2**16),
-    ):
-        if not least <= value <= most:
-            raise ArgumentError(f"{what} is {value}", hint=f"give one from {least} to {most}")
+    for _, seed in jobs:
+        within("seed", seed, 0, 2**63 - 1)
+    within("threads", threads, 1, 2**16)
     lengths: dict[tuple[tuple[str, str], ...], int] = {}
 
     def job(overrides: Overrides, seed: int) -> Job:

@@ -18,7 +18,7 @@ from typing import Any
 from paceline import guests, memory
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
 from paceline.batch.threads import do_chunk
-from paceline.errors import PacelineError, RunError
+from paceline.errors import PacelineError
 
 #: Target duration of a chunk in seconds.
 _CHUNK_S = 1.0
@@ -145,10 +145,7 @@ class _Cluster:
     ) -> None:
         by_number = {task.number: task for task in tasks}
         for number, outcome in zip(numbers, outcomes, strict=True):
-            task = by_number[number]
-            if outcome.error is not None and not self._hear.collects:
-                raise RunError(f"{task.job.file}, seed {task.job.seed}: {outcome.error}")
-            self._hear.ended(task, outcome)
+            self._hear.ended(by_number[number], outcome)
         self._hear.seen(0, 0, 0)
         each = max(seconds / max(len(outcomes), 1), 1e-6)
         # It grows by steps: the first jobs may be the short ones.

@@ -11,7 +11,6 @@ from paceline import guests
 from paceline.batch.job import Executor, Hear, Job, Keep, Outcome, Task
 from paceline.batch.processes import on_processes
 from paceline.batch.threads import on_threads
-from paceline.errors import RunError
 from paceline.runs import Run
 
 
@@ -68,9 +67,6 @@ class _Reader:
                 file.unlink()
         if outcome.error is None and run is not None:
             outcome = outcome._replace(kept=self.keep(*task, run))
-        elif outcome.error is not None:
-            if run is not None and self.hear.broken is not None:
-                self.hear.broken(task, run)
-            if not self.hear.collects:
-                raise RunError(f"{task.job.file}, seed {task.job.seed}: {outcome.error}")
+        elif run is not None and self.hear.broken is not None:
+            self.hear.broken(task, run)
         self.hear.ended(task, outcome)

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from paceline import guests, memory
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
 from paceline.batch.threads import do_chunk
-from paceline.errors import RunError
 from paceline.quantities import quantity
 from paceline.runs import Run
 
@@ -170,8 +169,6 @@ def _heard(workers: list[_Worker], keep: Keep, most: int, hear: Hear) -> _Worker
     assert task is not None
     if isinstance(said, Exception):
         raise said
-    if said.error is not None and not hear.collects:
-        raise RunError(f"{task.job.file}, seed {task.job.seed}: {said.error}")
     hear.ended(task, said)
     return worker
 

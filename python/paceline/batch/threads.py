@@ -7,7 +7,6 @@ from itertools import groupby, islice
 
 from paceline import _paceline
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
-from paceline.errors import RunError
 from paceline.runs import Engine, Progress, Run, simulate
 
 #: Number of jobs passed to the engine at a time.
@@ -50,8 +49,6 @@ def do_chunk(
         task = tasks[index]
         if hear.broken is not None:
             hear.broken(task, Run(inner))
-        if not hear.collects:
-            raise RunError(f"{task.job.file}, seed {task.job.seed}: {message}")
         end(index, Outcome(error=message))
 
     def progress(seen: Progress) -> None:

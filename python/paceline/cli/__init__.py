@@ -10,15 +10,19 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from typing import Any
 
 from cyclopts import App
 from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
 
+from paceline import memory
 from paceline.cli import console, streams, verbs
 from paceline.cli.app import app
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import PacelineError, is_interrupted
+from paceline.guests import choose as choose_guests
 from paceline.names import nearest
+from paceline.quantities import size_bytes
 
 #: Sentences of the parser, and what the reader needs to know.
 _PLAIN = (
@@ -167,13 +171,30 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def _obey(arguments: dict[str, Any]) -> None:
+    """Let the options that verbs share take effect, before the verb starts."""
+    options = arguments.get("options")
+    given = arguments if options is None else arguments | vars(options)
+    size, brought = given.get("memory"), given.get("controllers")
+    memory.choose(None if size is None else size_bytes(size))
+    choose_guests(())
+    if brought:
+        # Only what runs something needs it.
+        from paceline.cli.guests import bring
+
+        bring(brought)
+    console.choose(json=given.get("json", False), quiet=given.get("quiet", False))
+
+
 def _main(tokens: list[str]) -> int:
     as_json = "--json" in tokens
     try:
         tokens = tokens or ["--help"]
         verbs.load(tokens)
         tokens = _ordered(tokens)
-        code = app(tokens, console=console.stdout())
+        command, bound, _ = app.parse_args(tokens, console=console.stdout())
+        _obey(bound.arguments)
+        code = command(*bound.args, **bound.kwargs)
         with streams.output():
             sys.stdout.flush()
     except CycloptsError as error:

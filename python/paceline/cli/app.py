@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from cyclopts import App, CoercionError, Parameter, Token, convert
 
-from paceline import memory
 from paceline._paceline import __version__
 from paceline.cli.failure import Failure
 from paceline.names import did_you_mean
@@ -96,26 +96,20 @@ def part(verb: App, name: str | None = None) -> Callable[[F], F]:
     return made
 
 
-def positive(_: object, value: int | None) -> None:
-    """Refuse less than 1."""
-    if value is not None and value < 1:
-        raise ValueError("must be 1 or more.")
+def bounded(least: float, most: float, bounds: str) -> Callable[[object, float | None], None]:
+    """Return what refuses a number outside these bounds, which the words name."""
+
+    def refuse(_: object, value: float | None) -> None:
+        if value is not None and not least <= value <= most:
+            raise ValueError(f"must be {bounds}.")
+
+    return refuse
 
 
-#: Maximum number of repeats, or seeds: as in a scenario.
-_REPEATS = 100_000
-
-
-def at_most_repeats(_: object, value: int | None) -> None:
-    """Refuse less than 1, and more repeats than a scenario may ask for."""
-    if value is not None and not 1 <= value <= _REPEATS:
-        raise ValueError(f"must be from 1 to {_REPEATS:,}.")
-
-
-def not_negative(_: object, value: int | None) -> None:
-    """Refuse less than 0."""
-    if value is not None and value < 0:
-        raise ValueError("must be 0 or more.")
+positive = bounded(1, math.inf, "1 or more")
+not_negative = bounded(0, math.inf, "0 or more")
+#: As many repeats, or seeds, as a scenario may ask for.
+at_most_repeats = bounded(1, 100_000, "from 1 to 100,000")
 
 
 def _size(_: object, value: str | None) -> None:
@@ -123,12 +117,7 @@ def _size(_: object, value: str | None) -> None:
         raise ValueError("must be more than 0.")
 
 
-def limit_memory(size: str | None) -> None:
-    """Set the memory limit for all runs, as ``--memory`` gives it."""
-    memory.choose(None if size is None else size_bytes(size))
-
-
-#: Options that several commands share.
+#: Options that several commands share. `paceline.cli` lets those of any verb take effect.
 Controllers = Annotated[
     list[str] | None,
     Parameter(

@@ -29,6 +29,9 @@ SCHEMA = 1
 #: Width of a table that does not go to a terminal.
 WIDTH = 120
 
+_json = False
+_quiet = False
+
 
 def styled(text: str, style: str) -> Text:
     """Return a text in a style."""
@@ -189,6 +192,33 @@ def stderr() -> Console:
     return _Plain(stderr=True, soft_wrap=True)
 
 
+def choose(*, json: bool, quiet: bool) -> None:
+    """Set what ``--json`` and ``--quiet`` say: answers are JSON, and no progress is shown."""
+    global _json, _quiet
+    _json, _quiet = json, quiet
+
+
+def note(text: str, style: str | None = None) -> None:
+    """Print a message about the progress, unless none is wanted."""
+    if not _quiet:
+        stderr().print(text, style=style)
+
+
+def answer(value: Mapping[str, object], *shown: str | Table | Callable[[], object]) -> None:
+    """Print the result of a command: the value as JSON if that is wanted, or else what shows it.
+
+    A text is printed on lines of its own, and a function prints by itself.
+    """
+    if _json:
+        say_json(value)
+        return
+    for one in shown:
+        if callable(one):
+            one()
+        else:
+            stdout().print(one, soft_wrap=isinstance(one, str))
+
+
 def say_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout."""
     plain = not _is_unicode()
@@ -274,21 +304,16 @@ def say_list(columns: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
 GOES_ON = "Finished runs are kept; run the same command again to resume"
 
 
-def resumed(name: str, count: int, *, quiet: bool) -> Callable[[int], object]:
+def resumed(name: str, count: int) -> Callable[[int], object]:
     """Return a message with the number of runs known from earlier attempts."""
-
-    def say(known: int) -> None:
-        if not quiet:
-            stderr().print(f"{name}: {known} of {count} runs already exist")
-
-    return say
+    return lambda known: note(f"{name}: {known} of {count} runs already exist")
 
 
 @contextmanager
-def progress(name: str, count: int, *, quiet: bool) -> Iterator[Watch]:
+def progress(name: str, count: int) -> Iterator[Watch]:
     """Show progress on stderr: a bar in a terminal, elsewhere a line every few seconds."""
     # Only what runs something needs it.
     from paceline.cli.progress import watching
 
-    with watching(name, count, stderr(), quiet=quiet) as watch:
+    with watching(name, count, stderr(), quiet=_quiet) as watch:
         yield watch

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from paceline.errors import (
+    Diagnostic,
     FileError,
     MemoryLimitError,
     NotARunError,
@@ -59,11 +62,9 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
         match error:
             case ScenarioError():
                 return _of_scenario(error)
-            case StoreError():
+            case StoreError() | FileError():
                 code = Exit.RUN_FAILED if error.failed else Exit.BAD_INPUT
                 return cls(error.kind, str(error), hint=hint, file=error.file, code=code)
-            case FileError():
-                return cls(error.kind, str(error), hint=hint, file=error.file)
             case UnavailableError():
                 return cls("unavailable", str(error), hint=hint, code=Exit.UNAVAILABLE)
             case MemoryLimitError():
@@ -90,6 +91,29 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
         return error
 
 
+@contextmanager
+def failing(
+    errors: type[Exception] | tuple[type[Exception], ...],
+    kind: str,
+    hint: str | None = None,
+    *,
+    file: str | None = None,
+    code: Exit = Exit.BAD_INPUT,
+) -> Iterator[None]:
+    """Raise errors of some types as failures of a kind; without a hint, with that of the error."""
+    try:
+        yield
+    except errors as error:
+        told = hint or getattr(error, "hint", None)
+        raise Failure(kind, str(error), hint=told, file=file, code=code) from error
+
+
+def _problem(found: Diagnostic) -> answers.Problem:
+    problem: Any = asdict(found)
+    del problem["rendered"]
+    return problem  # type: ignore[no-any-return]
+
+
 def _of_scenario(error: ScenarioError) -> Failure:
     first = error.diagnostics[0]
     return Failure(
@@ -100,16 +124,5 @@ def _of_scenario(error: ScenarioError) -> Failure:
         line=first.line,
         column=first.column,
         rendered="\n\n".join(d.rendered for d in error.diagnostics),
-        diagnostics=[
-            {
-                "kind": d.kind,
-                "message": d.message,
-                "file": d.file,
-                "line": d.line,
-                "column": d.column,
-                "key": d.key,
-                "hint": d.hint,
-            }
-            for d in error.diagnostics
-        ],
+        diagnostics=[_problem(d) for d in error.diagnostics],
     )

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from paceline import _paceline, guests, memory, shipped, store
 from paceline.cli import console
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.failure import Failure, failing
 from paceline.errors import (
     ArgumentError,
-    FileError,
     MemoryLimitError,
     NotARunError,
-    ScenarioError,
     UnavailableError,
 )
 from paceline.grid import Axis, places
@@ -41,22 +40,6 @@ def scenario(name: str) -> tuple[str, str]:
     return read_scenario(name), name
 
 
-def unreadable(path: str, error: OSError) -> Failure:
-    """Return an explanation of a file that the system cannot read."""
-    if isinstance(error, FileError):
-        return Failure.of(error)
-    what = f"cannot read {path}: {error.strerror or error}"
-    return Failure("unreadable", what, hint=_why(error), file=path)
-
-
-def _why(error: OSError) -> str | None:
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return "check its permissions and its owner"
-    if error.errno == errno.ENOSPC:
-        return "free some space, or choose another place with --out"
-    return None
-
-
 def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
     """Return ``--set KEY=VALUE`` as pairs."""
     pairs = []
@@ -74,10 +57,8 @@ def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
 
 def known_metrics(names: Iterable[str] | None, flows: int | None = None) -> list[str]:
     """Return metrics' names in full; check, before any work, that they and their flows exist."""
-    try:
+    with failing(ArgumentError, "unknown-metric"):
         found = list(dict.fromkeys(map(named, names or ())))
-    except ArgumentError as error:
-        raise Failure("unknown-metric", str(error), hint=error.hint) from None
     for name in found:
         flow_metric = of_flow(name)
         if flows is not None and flow_metric is not None and flow_metric[0] >= flows:
@@ -93,17 +74,17 @@ def plan(
     backend: _paceline.Backend = "sim",
 ) -> _paceline.CheckedScenario:
     """Check a scenario, and that this machine can run it."""
-    try:
+    with running(path):
         return guests.check(text, path, overrides, backend=backend)
-    except ScenarioError as error:
-        raise Failure.of(error) from None
+
+
+@contextmanager
+def running(path: str) -> Iterator[None]:
+    """Name what is run, a file or a verb, if the machine lacks something for it."""
+    try:
+        yield
     except UnavailableError as error:
-        raise unavailable_failure(error, path) from None
-
-
-def unavailable_failure(error: UnavailableError, path: str) -> Failure:
-    """Return the error for a machine that lacks something."""
-    return Failure("unavailable", str(error), hint=error.hint, file=path, code=Exit.UNAVAILABLE)
+        raise replace(Failure.of(error), file=path) from None
 
 
 def memory_of(plan: _paceline.CheckedScenario, path: str) -> dict[str, Any]:
@@ -158,7 +139,7 @@ def tell_memory(plan: _paceline.CheckedScenario, path: str, *, always: bool) -> 
         told += f" and may use {_size(limit)}"
     else:
         return
-    console.stderr().print(told, markup=False)
+    console.note(told)
 
 
 def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
@@ -166,15 +147,12 @@ def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
     if plan.sweep is not None:
         count = math.prod(len(axis["points"]) for axis in plan.sweep["axes"])
         runs = count * len(plan.sweep["seeds"])
-        console.stderr().print(
-            f"{path} has a [sweep] of {runs} runs: `paceline sweep {path}` runs it",
-            markup=False,
-        )
+        console.note(f"{path} has a [sweep] of {runs} runs: `paceline sweep {path}` runs it")
         for axis in (Axis.of(axis) for axis in plan.sweep["axes"] if axis["drawn"]):
             for nth, key in enumerate(axis.keys):
                 told = drawn_values([point.overrides[nth][1] for point in axis.points])
                 draws = f"{len(axis.points)} draw{'s' * (len(axis.points) > 1)}"
-                console.stderr().print(f"  {key}, {draws}: {told}", markup=False)
+                console.note(f"  {key}, {draws}: {told}")
 
 
 def tell_unused(plans: Iterable[_paceline.CheckedScenario]) -> None:
@@ -183,10 +161,9 @@ def tell_unused(plans: Iterable[_paceline.CheckedScenario]) -> None:
     used = [cc if isinstance(cc := group["cc"], str) else cc["name"] for group in groups]
     for guest in guests.chosen():
         if not any(cc.partition(":")[0] == guest.name for cc in used):
-            console.stderr().print(
+            console.note(
                 f"no flow uses the controller `{guest.name}`: "
-                f"--set flows.0.cc={guest.name} gives it to the first",
-                markup=False,
+                f"--set flows.0.cc={guest.name} gives it to the first"
             )
 
 
@@ -227,8 +204,8 @@ def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
 def tell_recovered() -> None:
     """Print the partial records that killed runs left."""
     while store.recovered:
-        told = f"a killed run left a partial record: `paceline report {store.recovered.pop()}`"
-        console.stderr().print(told, markup=False, soft_wrap=True)
+        place = store.recovered.pop()
+        console.note(f"a killed run left a partial record: `paceline report {place}`")
 
 
 def run_folder(name: str) -> str:
@@ -237,7 +214,7 @@ def run_folder(name: str) -> str:
     if place == Path(name):
         return name
     told = f"{name} does not exist; a killed run left a partial record in {place}"
-    console.stderr().print(told, markup=False, soft_wrap=True)
+    console.stderr().print(told)
     return str(place)
 
 
@@ -268,9 +245,8 @@ def read_run(folder: str) -> Run:
         hint = f"its pictures are in it; `paceline compare {folder} --by KEY` compares its points"
         raise Failure("not-a-run", f"{folder} is a sweep, not a run", hint=hint, file=folder)
     try:
-        return Run.read(path)
-    except MemoryLimitError as error:
-        raise Failure("memory", str(error), hint=error.hint, file=folder) from None
+        with failing(MemoryLimitError, "memory", file=folder):
+            return Run.read(path)
     except NotARunError as error:
         message = str(error) if folder in str(error) else f"{folder}: {error}"
         raise Failure(

@@ -28,11 +28,9 @@ stack = "{}"
 """
 
 
-def bring(controllers: Sequence[str] | None) -> None:
+def bring(controllers: Sequence[str]) -> None:
     """Set the controllers of ``--controller``, after a rehearsal of each."""
     guests.choose(())
-    if not controllers:
-        return
     try:
         brought = [guests.Guest.parse(text) for text in controllers]
         names = [guest.name for guest in brought]

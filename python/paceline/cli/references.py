@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from paceline import shipped
-from paceline.cli.failure import Failure
-from paceline.errors import ScenarioError
+from paceline.cli.failure import Failure, failing
 from paceline.names import did_you_mean
 from paceline.runs import Run
 from paceline.study.conformance import DRAFT, CaseError, named
@@ -16,11 +14,9 @@ from paceline.study.conformance.reference import PREFIX, Reference, references, 
 
 def chosen(names: Sequence[str]) -> list[Reference]:
     """Return the references of these names, in their own order; all if there is no name."""
-    try:
+    hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"
+    with failing(CaseError, "bad-case", hint):
         known = references(shipped.nearest_folder("conformance") / DRAFT)
-    except CaseError as error:
-        hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"
-        raise Failure("bad-case", str(error), hint=hint) from error
     wanted = [name.removeprefix(PREFIX) for name in names]
     for name in wanted:
         if not any(named(reference.id, name) for reference in known):
@@ -32,15 +28,4 @@ def chosen(names: Sequence[str]) -> list[Reference]:
 
 def run_one(name: str) -> Run:
     """Run the reference of this name; of several, the first."""
-    (one, *_) = chosen([name])
-    with explained():
-        return run(one)
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Explain what is wrong with a scenario of the folder ``conformance``."""
-    try:
-        yield
-    except ScenarioError as error:
-        raise Failure.of(error) from None
+    return run(chosen([name])[0])

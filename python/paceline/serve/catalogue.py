@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tomllib
 from collections import OrderedDict
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -27,6 +28,9 @@ from paceline.study.sweep.result import NAME as SWEEP
 from paceline.study.sweep.result import POINTS, SCENARIO, Sweep
 
 _RUN = "run.json"
+
+#: What the files of a run or a sweep raise that has another form.
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 #: Pictures in a sweep's folder.
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
@@ -116,16 +120,23 @@ class Catalogue:
         except OSError:
             raise Missing(f"that {kind} no longer exists") from None
 
-    def order(self, name: str) -> Order:
-        """Return the description of a run; `Missing` if there is none of that name."""
-        self._known(name, "run")
+    @contextmanager
+    def _reading(self, name: str, kind: str, *errors: type[Exception]) -> Iterator[int]:
+        """Yield the open folder of a run or a sweep; raise `NotARunError` for one of the errors."""
+        self._known(name, kind)
         try:
             with opened(self._folder, name) as folder:
-                value = json_value(read_bytes(_RUN, beneath=folder))
-                text = read_bytes("scenario.toml", beneath=folder).decode()
+                yield folder
+        except errors:
+            why = "run `paceline report` to see why" if kind == "run" else "run the sweep again"
+            raise NotARunError(f"{name} cannot be read: {why}") from None
+
+    def order(self, name: str) -> Order:
+        """Return the description of a run; `Missing` if there is none of that name."""
+        with self._reading(name, "run", *_DAMAGE) as folder:
+            value = json_value(read_bytes(_RUN, beneath=folder))
+            text = read_bytes("scenario.toml", beneath=folder).decode()
             return Order(text, int(value["seed"]), str(value["backend"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def compare(self, old: str, new: str) -> pages.Between:
         """Compare two runs, including their repeats next to them.
@@ -179,14 +190,10 @@ class Catalogue:
                         side.points[""] = repeat.points[""] | side.points[""]
 
     def _subject(self, name: str) -> Subject:
-        self._known(name, "run")
-        try:
-            with opened(self._folder, name) as folder:
-                value = json_value(read_bytes(_RUN, beneath=folder))
-                text = read_bytes("scenario.toml", beneath=folder).decode()
+        with self._reading(name, "run", *_DAMAGE) as folder:
+            value = json_value(read_bytes(_RUN, beneath=folder))
+            text = read_bytes("scenario.toml", beneath=folder).decode()
             return Subject.alone(name, value, tomllib.loads(text))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def delete(self, name: str) -> None:
         """Delete a run; `StoreError` if its folder contains other files."""
@@ -198,10 +205,8 @@ class Catalogue:
     def run(self, name: str) -> Run:
         """Return a run; `Missing` if there is none of that name."""
         self.tables(name).check()
-        try:
+        with self._reading(name, "run", OSError, MemoryLimitError, NotARunError):
             return Run.read_beneath(self._folder, name)
-        except (OSError, MemoryLimitError, NotARunError):
-            raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def tables(self, name: str) -> OnDisk:
         """Return the tables of a run; `Missing` if there is none of that name."""
@@ -221,31 +226,25 @@ class Catalogue:
         chosen = metric or sweep.metrics[0]
         found = meant(chosen, [d["name"] for d in _paceline.metrics() if d["scope"] == "run"])
         chosen = found[0] if len(found) == 1 else HEADLINES[0]
-        try:
-            with opened(self._folder, name) as folder, open_regular(POINTS, folder) as file:
-                return points.points(sweep, pl.read_parquet(file), chosen)
-        except (OSError, pl.exceptions.PolarsError):
-            raise NotARunError(f"{name} cannot be read: run the sweep again") from None
+        errors = (OSError, pl.exceptions.PolarsError)
+        with (
+            self._reading(name, "sweep", *errors) as folder,
+            open_regular(POINTS, folder) as file,
+        ):
+            return points.points(sweep, pl.read_parquet(file), chosen)
 
     def at(self, name: str, point: int, seed: int) -> Order:
         """Return the scenario of a sweep's point with a seed."""
         sweep = self._sweep(name)
         if seed not in sweep.grid.seeds:
             raise Missing("the sweep has no such seed")
-        try:
-            with opened(self._folder, name) as folder:
-                text = read_bytes(SCENARIO, beneath=folder).decode()
-        except (OSError, ValueError):
-            raise NotARunError(f"{name} cannot be read: run the sweep again") from None
+        with self._reading(name, "sweep", OSError, ValueError) as folder:
+            text = read_bytes(SCENARIO, beneath=folder).decode()
         return Order(points.scenario(sweep, text, point), seed, "sim")
 
     def _sweep(self, name: str) -> Sweep:
-        self._known(name, "sweep")
-        try:
-            with opened(self._folder, name) as folder:
-                return Sweep.of(Path(), json_value(read_bytes(SWEEP, beneath=folder)))
-        except (OSError, ValueError):
-            raise NotARunError(f"{name} cannot be read: run the sweep again") from None
+        with self._reading(name, "sweep", OSError, ValueError) as folder:
+            return Sweep.of(Path(), json_value(read_bytes(SWEEP, beneath=folder)))
 
     def picture(self, name: str, picture: str) -> tuple[str, bytes]:
         """Return the type and the bytes of a picture in a sweep's folder."""

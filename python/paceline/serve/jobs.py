@@ -12,6 +12,7 @@ import itertools
 import logging
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -39,33 +40,26 @@ class _TooLong(Exception):  # noqa: N818 - it is a limit
     """The run took longer than its limit."""
 
 
+@dataclass(eq=False)
 class Job:
     """One run: its progress, and its results so far."""
 
-    def __init__(
-        self,
-        number: int,
-        text: str,
-        seed: int,
-        backend: _paceline.Backend,
-    ) -> None:
-        self.number = number
-        self.text = text
-        self.seed = seed
-        self.backend = backend
-        #: Its results so far in memory: nothing once it is in the folder.
-        self.run: Run | None = None
-        #: `running`, `done`, `failed` or `stopped`.
-        self.state: Literal["running", "done", "failed", "stopped"] = "running"
-        self.message = ""
-        self.path: str | None = None
-        self.simulated_ns = 0
-        self.total_ns = 1
-        #: Incremented whenever there is something new to see.
-        self.version = 0
-        self.wish_to_stop = False
-        self.future: Future[None] | None = None
-        self._lock = Lock()
+    number: int
+    text: str
+    seed: int
+    backend: _paceline.Backend
+    #: Its results so far in memory: nothing once it is in the folder.
+    run: Run | None = None
+    state: Literal["running", "done", "failed", "stopped"] = "running"
+    message: str = ""
+    path: str | None = None
+    simulated_ns: int = 0
+    total_ns: int = 1
+    #: Incremented whenever there is something new to see.
+    version: int = 0
+    wish_to_stop: bool = False
+    future: Future[None] | None = None
+    _lock: Any = field(default_factory=Lock)
 
     def tell(self, **changes: Any) -> None:
         """Change several attributes atomically."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from paceline import _paceline, memory, pages
 from paceline.errors import NotARunError, PacelineError
@@ -40,17 +40,6 @@ BUCKETS, _FEWEST, _ALL = 600, 100, 25_000
 #: Minimum width of throughput bins. If a plot has room for a hundred bins of the second width, they
 #: have at least that: in narrower ones the bursts of each round trip hide the throughput.
 _BIN_NS, _CALM_NS = 20_000_000, 100_000_000
-
-
-class Tables(Protocol):
-    """Where the tables of a run are; only the requested columns are read."""
-
-    @property
-    def flows(self) -> pl.DataFrame:
-        """One row for each flow."""
-
-    def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
-        """Return columns of a table, those that it has."""
 
 
 class InMemory:
@@ -143,6 +132,10 @@ class OnDisk:
                 for name in fresh:
                     self._read[table, name] = frame[name]
         return pl.DataFrame([self._read[table, name] for name in wanted])
+
+
+#: Where the tables of a run are; only the requested columns are read.
+Tables = InMemory | OnDisk
 
 
 def end_ns(run: Tables) -> int:

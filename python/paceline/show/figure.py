@@ -23,7 +23,7 @@ from paceline.show.panels import Band, Panel, Sketch
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from paceline.show.recorded import Recorded
+    from paceline.runs import Run
 
 #: The style of every figure.
 SETTINGS: dict[Any, Any] = {
@@ -49,7 +49,7 @@ _PALE = 0.4
 _LEGEND = 14
 
 
-def draw(run: Recorded, flow: int | None = None) -> Figure:
+def draw(run: Run, flow: int | None = None) -> Figure:
     """Draw a run; `flow` chooses the flow of the detailed panels, the first if not given."""
     sketch = Sketch(run)
     numbers = [int(n) for n in sketch.flows["flow"]]
@@ -90,11 +90,6 @@ def literal(figure: Figure) -> Figure:
     for text in figure.findobj(Text):
         text.set_text(plain(text.get_text()))
     return figure
-
-
-def save(run: Recorded, path: Path, format: str, flow: int | None = None) -> None:  # noqa: A002
-    """Write the figure of a run as ``png``, ``svg`` or ``pdf``."""
-    write(draw(run, flow), path, format)
 
 
 def write(figure: Figure, path: Path, format: str) -> None:  # noqa: A002

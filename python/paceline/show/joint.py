@@ -13,10 +13,10 @@ import polars as pl
 from paceline import answers
 from paceline._paceline import metrics
 from paceline.quantities import NONE, quantity, scale_of
+from paceline.runs import Run
 from paceline.show import page
 from paceline.show.palette import Style, flow_style
 from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, rates, scaled, top
-from paceline.show.recorded import Recorded
 from paceline.statistics import aggregate, remarks, spread
 
 #: Maximum number of runs drawn one by one if there is no comparison.
@@ -53,7 +53,7 @@ class Joint:
     runs: list[One] = field(default_factory=list)
     width: int = 0
 
-    def add(self, place: str, side: str, run: Recorded) -> None:
+    def add(self, place: str, side: str, run: Run) -> None:
         """Add a run; of its tables only the lines are kept."""
         if not self.runs:
             self.scenario = run.scenario
@@ -139,12 +139,12 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _end(run: Recorded) -> int:
+def _end(run: Run) -> int:
     ends = [frame["t_ns"].max() for frame in (run.samples, run.queue)]
     return max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
 
 
-def _lines(run: Recorded, width: int) -> list[Values]:
+def _lines(run: Run, width: int) -> list[Values]:
     """Return the lines of a run, in bins."""
     count = max(-(-_end(run) // width), 1)
     flows = [values.to_list() for values in rates(run.samples, width, count).values()]

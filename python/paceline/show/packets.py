@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paceline import pages
-    from paceline.show.recorded import Recorded
+    from paceline.runs import Run
 
 #: The packets that a page draws. Deliveries are left out: their acknowledgments are there.
 KINDS = ("send", "retransmit", "drop", "mark", "ack", "sack")
@@ -19,7 +19,7 @@ KINDS = ("send", "retransmit", "drop", "mark", "ack", "sack")
 MOST = 300_000
 
 
-def of_flows(run: Recorded, flows: Sequence[int]) -> dict[int, pages.Packets]:
+def of_flows(run: Run, flows: Sequence[int]) -> dict[int, pages.Packets]:
     """Return the packets of each flow; nothing if the run did not record them."""
     try:
         frame = run.packets

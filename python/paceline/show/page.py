@@ -23,16 +23,16 @@ from paceline.show.panels import Band, Detail, Happening, Panel, Series, Sketch
 from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 
 if TYPE_CHECKING:
-    from paceline.show.recorded import Recorded
+    from paceline.runs import Run
 
 
-def write_page(run: Recorded, file: Path) -> Path:
+def write_page(run: Run, file: Path) -> Path:
     """Write the report of a run and return its path."""
     file.write_text(render(run), encoding="utf-8")
     return file
 
 
-def render(run: Recorded, *, served: bool = False) -> str:
+def render(run: Run, *, served: bool = False) -> str:
     """Return the page; a served page has its scripts and styles as separate files."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
@@ -118,7 +118,7 @@ _FIRST = (
 )
 
 
-def _headlines(run: Recorded) -> list[dict[str, str]]:
+def _headlines(run: Run) -> list[dict[str, str]]:
     """Return the six most important metrics, if they are defined."""
     one = len(run.flow_metrics) < 2
     names = [name for name in _FIRST if not (one and name.startswith("jain"))]
@@ -126,7 +126,7 @@ def _headlines(run: Recorded) -> list[dict[str, str]]:
     return _rows(dict(list(known.items())[:6]), "run")
 
 
-def _expectations(run: Recorded) -> list[dict[str, Any]]:
+def _expectations(run: Run) -> list[dict[str, Any]]:
     """Return the results of `[expect]`, with units."""
     rows = []
     for outcome in run.outcomes:
@@ -143,7 +143,7 @@ def _expectations(run: Recorded) -> list[dict[str, Any]]:
     return rows
 
 
-def _flow_columns(run: Recorded) -> list[dict[str, str]]:
+def _flow_columns(run: Run) -> list[dict[str, str]]:
     """Return the columns of the table of flows: metrics that a flow has."""
     return [
         {"name": d["name"], "label": d["label"]}
@@ -152,7 +152,7 @@ def _flow_columns(run: Recorded) -> list[dict[str, str]]:
     ]
 
 
-def _emulation(run: Recorded) -> dict[str, Any] | None:
+def _emulation(run: Run) -> dict[str, Any] | None:
     """Return the emulator's measurements of itself, and why it is not reliable."""
     if run.emulation is None:
         return None
@@ -160,7 +160,7 @@ def _emulation(run: Recorded) -> dict[str, Any] | None:
     return {"rows": emulation_rows(run.emulation), "beyond": beyond}
 
 
-def _flows(run: Recorded) -> list[dict[str, Any]]:
+def _flows(run: Run) -> list[dict[str, Any]]:
     rows = []
     for index, flow in enumerate(run.flow_metrics):
         values = {k: quantity(k, v) for k, v in flow.items() if v is None or _is_number(v)}

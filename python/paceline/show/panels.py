@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from paceline.quantities import NONE, Scale, quantity, scale_of
+from paceline.runs import Run
 from paceline.show.palette import (
     NEUTRAL,
     Style,
@@ -22,7 +23,6 @@ from paceline.show.palette import (
     quantity_style,
     reference_style,
 )
-from paceline.show.recorded import Recorded
 
 #: Buckets over an entire run.
 BUCKETS = 1000
@@ -165,7 +165,7 @@ def _spread(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
 class Sketch:
     """The panels of a run."""
 
-    def __init__(self, run: Recorded) -> None:
+    def __init__(self, run: Run) -> None:
         self._samples = run.samples
         self._queue = run.queue.filter(pl.col("link") == 0)
         self._events = run.events

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline.later import polars as pl
-from paceline.show.recorded import Recorded
+from paceline.runs import Run
 
 #: Columns and rows of a view; more than a figure has points.
 COLUMNS = 1500
@@ -79,7 +79,7 @@ class Trace:
         return t
 
 
-def traces(runs: Sequence[Recorded], flow: int | None = None) -> list[Trace]:
+def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
     """Return the flows of runs, all or the named one, in their order.
 
     Raises `SequenceError` where a run has no packets, or not that flow.
@@ -106,7 +106,7 @@ def traces(runs: Sequence[Recorded], flow: int | None = None) -> list[Trace]:
     return _named(runs, found)
 
 
-def _packets(run: Recorded) -> pl.DataFrame:
+def _packets(run: Run) -> pl.DataFrame:
     try:
         return run.packets
     except KeyError:
@@ -132,7 +132,7 @@ def _trace(label: str, packets: pl.DataFrame) -> Trace | None:
     return Trace(label, sends, kind("retransmit"), kind("drop"), kind("sack"), acks)
 
 
-def _named(runs: Sequence[Recorded], found: list[tuple[Recorded, Trace]]) -> list[Trace]:
+def _named(runs: Sequence[Run], found: list[tuple[Run, Trace]]) -> list[Trace]:
     """Give every trace a unique label."""
     labels = [trace.label for _, trace in found]
     if len(set(labels)) < len(labels) and len(runs) > 1:

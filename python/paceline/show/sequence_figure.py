@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
@@ -14,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from paceline.quantities import Scale, scale_of
-from paceline.show.figure import SETTINGS, literal, write
+from paceline.show.figure import SETTINGS, literal
 from paceline.show.palette import NEUTRAL, flow_style
 from paceline.show.sequence import Trace, View, inside, marks, steps, strokes, traces, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from paceline.show.recorded import Recorded
+    from paceline.runs import Run
 
 #: Widths of lines, in points.
 THICK, THIN = 2.2, 0.7
@@ -45,7 +44,7 @@ _REACH = 0.25
 
 
 def draw(
-    runs: Sequence[Recorded],
+    runs: Sequence[Run],
     *,
     flow: int | None = None,
     from_ns: int | None = None,
@@ -71,12 +70,7 @@ def draw(
     return literal(figure)
 
 
-def save(figure: Figure, path: Path, format: str) -> None:  # noqa: A002
-    """Write a diagram as ``png`` or ``svg``."""
-    write(figure, path, format)
-
-
-def _title(runs: Sequence[Recorded], rounds: int | None) -> str:
+def _title(runs: Sequence[Run], rounds: int | None) -> str:
     name = f"{runs[0].scenario}, seed {runs[0].seed}" if len(runs) == 1 else f"{len(runs)} runs"
     if rounds is None:
         return name

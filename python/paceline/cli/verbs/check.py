@@ -7,8 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from paceline.cli import console, files
-from paceline.cli.app import Json, Memory, Set, app, examples, limit_memory
-from paceline.cli.failure import Exit
+from paceline.cli.app import Json, Memory, Set, app, examples
 from paceline.reading import toml
 
 
@@ -25,21 +24,19 @@ def check(
     set_: Set = None,
     memory: Memory = None,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Check a scenario, print it with every default written out, and estimate the memory of a run.
 
     The estimate is a range: from the memory of a run whose flows barely send to that of a run
     whose links are always full.
     """
-    limit_memory(memory)
     text, file = files.scenario(file)
     plan = files.plan(text, file, files.parse_overrides(set_))
-    if json:
-        value = {"name": plan.name, "file": file, "resolved": toml(plan.toml)}
-        takes = files.memory_of(plan, file)
-        console.say_json({**value, "toml": plan.toml, "sweep": plan.sweep, "memory": takes})
-    else:
-        files.tell_memory(plan, file, always=True)
-        files.tell_sweep(plan, file)
-        console.say_file(plan.toml)
-    return Exit.OK
+    value = {"name": plan.name, "file": file, "resolved": toml(plan.toml)}
+    takes = files.memory_of(plan, file)
+    console.answer(
+        {**value, "toml": plan.toml, "sweep": plan.sweep, "memory": takes},
+        lambda: files.tell_memory(plan, file, always=True),
+        lambda: files.tell_sweep(plan, file),
+        lambda: console.say_file(plan.toml),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,11 +21,9 @@ from paceline.cli.app import (
     Seeds,
     app,
     examples,
-    limit_memory,
     positive,
 )
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.guests import bring
 from paceline.names import nearest
 from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, load
 from paceline.study.claims.mutants import Mutants
@@ -107,12 +105,11 @@ def claims(
     all claims with your own controller.
     Exit code 3 if a claim is not reproduced, a finding's bound fails or a mutant survives.
     """
-    limit_memory(options.memory)
-    bring(options.controllers)
     folder = options.claims or shipped.nearest_folder("claims")
     found = chosen(names or [], folder, None if options.list else options.backend)
     if options.list:
-        return list_claims(found, as_json=options.json)
+        list_claims(found)
+        return Exit.OK
     if not found:
         hint = "`paceline claims --list` shows the backend of each; name one by its id to run it"
         message = f"no claim of these is for the backend {options.backend}"
@@ -148,18 +145,14 @@ def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None
         raise Failure("unknown-name", f"no claim or topic {name!r}", hint=hint) from error
 
 
-def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
+def list_claims(claims: Sequence[Claim]) -> None:
     """Print claims without running them."""
     keys = ("id", "topic", "backend", "source", "published")
     rows = [{key: str(getattr(claim, key)) for key in keys} for claim in claims]
-    if as_json:
-        console.say_json({"claims": rows})
-        return Exit.OK
     shown = ("id", "topic", "backend", "published")
-    console.say_list(
-        ("Claim", "Topic", "Backend", "Published"), [[row[key] for key in shown] for row in rows]
-    )
-    return Exit.OK
+    heads = ("Claim", "Topic", "Backend", "Published")
+    cells = [[row[key] for key in shown] for row in rows]
+    console.answer({"claims": rows}, lambda: console.say_list(heads, cells))
 
 
 def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
@@ -167,32 +160,28 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
     if options.out is not None:
         store.claim_page(options.out, "claims")
     campaign = Campaign(claims, seeds=options.seeds, quick=options.quick)
-    with console.progress("claims", len(campaign), quiet=options.quiet) as watch:
-        resumed = console.resumed("claims", len(campaign), quiet=options.quiet)
+    with console.progress("claims", len(campaign)) as watch:
+        resumed = console.resumed("claims", len(campaign))
         verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)
     results = verdicts.results
     value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
     value["quick"] = options.quick
+    said = []
     repeats = verdicts.repeats
     if repeats.runs:
         value["emulated"] = asdict(repeats)
+        counted = f"{repeats.repeated} of {repeats.runs} emulated runs"
+        broken = [f"{name} {count} times" for name, count in repeats.broken.items()]
+        beyond = f"; exceeded bounds: {', '.join(broken)}" if broken else ""
+        said.append(f"{counted} were repeated{beyond}")
     # After Ctrl-C nothing is drawn, which takes long: the same command resumes and draws it.
     place = None if verdicts.unfinished else options.out
     if place is not None:
         from paceline.study.claims.page import write_page
 
         value["report"] = str(write_page(results, value, place))
-    if options.json:
-        console.say_json(value)
-    else:
-        _show(results, quick=options.quick)
-        if repeats.runs:
-            counted = f"{repeats.repeated} of {repeats.runs} emulated runs"
-            broken = [f"{name} {count} times" for name, count in repeats.broken.items()]
-            beyond = f"; exceeded bounds: {', '.join(broken)}" if broken else ""
-            console.stdout().print(f"{counted} were repeated{beyond}")
-        if place is not None:
-            console.stdout().print(value["report"], soft_wrap=True)
+        said.append(value["report"])
+    console.answer(value, lambda: _show(results, quick=options.quick), *said)
     if verdicts.unfinished:
         left = ", ".join(claim.id for claim in verdicts.unfinished)
         console.stderr().print(f"interrupted; not finished: {left}. {console.GOES_ON}")
@@ -207,32 +196,28 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
     if not campaign.count:
         hint = "the long ones run only without --quick; [claims.mutants] of a file declares them"
         raise Failure("no-mutants", "none of these claims has a mutant", hint=hint)
-    with console.progress("mutants", len(campaign), quiet=options.quiet) as watch:
-        resumed = console.resumed("mutants", len(campaign), quiet=options.quiet)
+    with console.progress("mutants", len(campaign)) as watch:
+        resumed = console.resumed("mutants", len(campaign))
         found, unfinished = campaign.run(threads=options.jobs, watch=watch, resumed=resumed)
     if unfinished:
         console.stderr().print(f"interrupted. {console.GOES_ON}")
         return Exit.INTERRUPTED
+    table = console.table("Claim", "Mutant", "Outcome", "Bounds that fail", left=4)
+    for mutant in found:
+        named = f"{mutant.change.name}: {mutant.change.that}"
+        table.add_row(mutant.claim.id, named, mutant.text(), mutant.found)
+    counted = Counter(mutant.outcome for mutant in found)
+    said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
+    form = ", quick mode" if options.quick else ""
+    some = "1 mutant" if len(found) == 1 else f"{len(found)} mutants"
     rows = [mutant.as_json() for mutant in found]
-    if options.json:
-        console.say_json({"mutants": rows, "quick": options.quick})
-    else:
-        table = console.table("Claim", "Mutant", "Outcome", "Bounds that fail", left=4)
-        for mutant in found:
-            named = f"{mutant.change.name}: {mutant.change.that}"
-            table.add_row(mutant.claim.id, named, mutant.text(), mutant.found)
-        console.stdout().print(table)
-        counted = Counter(mutant.outcome for mutant in found)
-        said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
-        form = ", quick mode" if options.quick else ""
-        some = "1 mutant" if len(found) == 1 else f"{len(found)} mutants"
-        console.stdout().print(f"{some}: {said or 'none'}{form}")
+    value = {"mutants": rows, "quick": options.quick}
+    console.answer(value, table, f"{some}: {said or 'none'}{form}")
     bad = any(mutant.outcome in ("survives", "error") for mutant in found)
     return Exit.EXPECTATION_FAILED if bad else Exit.OK
 
 
 def _show(results: Sequence[Result], *, quick: bool) -> None:
-    out = console.stdout()
     table = console.table("Claim", "Published", "Measured", "Verdict", left=2)
     for result in results:
         table.add_row(
@@ -241,30 +226,29 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
             result.shown().replace(" [", "\n["),
             in_words(result.verdict),
         )
+    out = console.stdout()
     out.print(table)
     for result in results:
-        if result.measured is not None:
-            out.print(f"{result.claim.id}: {result.figure()}", soft_wrap=True)
-        for condition in result.accept:
-            if condition.held:
-                out.print(f"{result.claim.id}: {condition.text()}", soft_wrap=True)
-        for condition in result.accept:
-            if condition.corrected:
-                text = f"{result.claim.id}: corrected: {condition.that}: {condition.corrected}"
-                out.print(text, soft_wrap=True)
-        if result.choices:
-            out.print(f"{result.claim.id}: chosen: {result.claim.choice}", soft_wrap=True)
-        for changed in result.choices:
-            out.print(f"{result.claim.id}: other choice: {changed.text()}", soft_wrap=True)
-        for changed in result.variants:
-            out.print(f"{result.claim.id}: variant: {changed.text()}", soft_wrap=True)
-        for figure in result.beside:
-            text = f"{result.claim.id}: {figure.name}: {figure.text()}"
-            out.print(text, soft_wrap=True)
-        for filled in result.tables:
-            text = f"{result.claim.id}: {filled.title}: {filled.summary() or '--out writes it'}"
-            out.print(text, soft_wrap=True)
-        if result.why:
-            out.print(f"{result.claim.id}: {result.why}", soft_wrap=True)
+        for text in _remarks(result):
+            out.print(f"{result.claim.id}: {text}", soft_wrap=True)
     form = ", quick mode" if quick else ""
     out.print(f"{tally([result.verdict for result in results])}{form}")
+
+
+def _remarks(result: Result) -> Iterator[str]:
+    """Yield the figure of a claim, and what there is to know of it."""
+    if result.measured is not None:
+        yield result.figure()
+    yield from (condition.text() for condition in result.accept if condition.held)
+    for condition in result.accept:
+        if condition.corrected:
+            yield f"corrected: {condition.that}: {condition.corrected}"
+    if result.choices:
+        yield f"chosen: {result.claim.choice}"
+    yield from (f"other choice: {changed.text()}" for changed in result.choices)
+    yield from (f"variant: {changed.text()}" for changed in result.variants)
+    yield from (f"{figure.name}: {figure.text()}" for figure in result.beside)
+    for filled in result.tables:
+        yield f"{filled.title}: {filled.summary() or '--out writes it'}"
+    if result.why:
+        yield result.why

@@ -13,8 +13,8 @@ from cyclopts import Parameter
 
 from paceline import answers, store
 from paceline.cli import console, files, references
-from paceline.cli.app import Json, Memory, app, examples, limit_memory
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.app import Json, Memory, app, bounded, examples
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.errors import NotARunError
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, plain, quantity
@@ -38,9 +38,8 @@ _ORDER: tuple[answers.Verdict, ...] = (
 )
 
 
-def _tolerance(_: object, value: float) -> None:
-    if not 0 <= value < 100:
-        raise ValueError("must be from 0 to 100.")
+#: At 100 %, every difference would be ignored.
+_tolerance = bounded(0, math.nextafter(100, 0), "from 0 to 100")
 
 
 @Parameter(name="*")
@@ -113,7 +112,6 @@ def compare(
     the reference: by the run's BBR states, or by its packets if the run has no states. The run and
     the case must have the same path and events.
     """
-    limit_memory(options.memory)
     options = replace(options, metrics=files.known_metrics(options.metrics))
     if (new is None) == (options.by is None):
         message = "compare takes two folders, or one sweep and --by KEY"
@@ -165,7 +163,8 @@ def compare(
 
 
 def _findings(before: Subject, after: Subject, options: Options) -> list[Finding]:
-    try:
+    hint = "the two must have a point in common, key for key"
+    with failing(Incomparable, "incomparable", hint):
         return study.compare(
             before,
             after,
@@ -173,9 +172,6 @@ def _findings(before: Subject, after: Subject, options: Options) -> list[Finding
             tolerance=options.tolerance / 100,
             correction=options.correction,
         )
-    except Incomparable as error:
-        hint = "the two must have a point in common, key for key"
-        raise Failure("incomparable", str(error), hint=hint) from None
 
 
 def _by(folder: str, options: Options) -> Exit:
@@ -184,13 +180,12 @@ def _by(folder: str, options: Options) -> Exit:
     from paceline.study.compare.picture import draw
 
     key = options.by or ""
-    try:
+    hint = "name the folder that `paceline sweep` wrote"
+    with failing(NotARunError, "not-a-run", hint, file=folder):
         sweep = Sweep.read(folder)
+    try:
         first, *others = split(sweep, key).values()
         files.known_metrics(options.metrics or (), first.flow_count)
-    except NotARunError as error:
-        hint = "name the folder that `paceline sweep` wrote"
-        raise Failure("not-a-run", str(error), hint=hint, file=folder) from None
     except KeyError:
         known = [key for axis in sweep.grid.axes for key in axis.keys]
         hint = did_you_mean(key, known, f"it varies {', '.join(known)}")
@@ -307,11 +302,9 @@ def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
 
 
 def _read(name: str) -> Subject:
-    try:
+    hint = "name the folder that `paceline run` or `paceline sweep` wrote"
+    with failing(NotARunError, "not-a-run", hint, file=name):
         return read(files.result_folder(name))
-    except NotARunError as error:
-        hint = "name the folder that `paceline run` or `paceline sweep` wrote"
-        raise Failure("not-a-run", str(error), hint=hint, file=name) from None
 
 
 def _only(one: Subject, other: Subject) -> list[str]:

@@ -8,7 +8,6 @@ from cyclopts import Parameter
 
 from paceline.cli import console, verbs
 from paceline.cli.app import app, examples
-from paceline.cli.failure import Exit
 
 
 @app.command(
@@ -20,8 +19,7 @@ from paceline.cli.failure import Exit
 )
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")], /
-) -> Exit:
+) -> None:
     """Print a shell script that completes commands, options and their values."""
     verbs.load()
     console.say_file(app.generate_completion(prog_name="paceline", shell=shell))
-    return Exit.OK

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 
 from paceline import _paceline, guests, shipped
 from paceline.cli import console, files
-from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_memory
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
 from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load, named
@@ -122,7 +122,6 @@ def conformance(
     qlog. A step that needs data missing from the record is not applicable. The record must have the
     path and the events of the case; Paceline does not check this.
     """
-    limit_memory(options.memory)
     if options.judge is not None:
         return _judged(names or [], options)
     names, controller = names or [], options.controller or "bbr3"
@@ -161,12 +160,11 @@ def conformance(
         if rest:
             details.append(f"{row['id']}: {row['evidence']}")
     runs = Cases(cases, controller)
-    with console.progress("conformance", len(runs), quiet=options.quiet) as watch:
-        resumed = console.resumed("conformance", len(runs), quiet=options.quiet)
+    with console.progress("conformance", len(runs)) as watch:
+        resumed = console.resumed("conformance", len(runs))
         try:
-            results = runs.run(threads=options.jobs, watch=watch, resumed=resumed)
-        except CaseError as error:
-            raise Failure("bad-case", str(error)) from error
+            with failing(CaseError, "bad-case"):
+                results = runs.run(threads=options.jobs, watch=watch, resumed=resumed)
         except KeyboardInterrupt:
             message, code = "interrupted", Exit.INTERRUPTED
             raise Failure("interrupted", message, hint=console.GOES_ON, code=code) from None
@@ -179,9 +177,7 @@ def conformance(
         rows.append({**result.as_json(), "summary": summary})
         told = result.evidence if names else result.notable
         details += [f"{case.id}: {line}" for line in told]
-    _print(rows, details, as_json=options.json)
-    failed = any(row["verdict"] == "fail" for row in rows)
-    return Exit.EXPECTATION_FAILED if failed else Exit.OK
+    return _ended(rows, details)
 
 
 def _judged(names: list[str], options: Options) -> Exit:
@@ -197,35 +193,27 @@ def _judged(names: list[str], options: Options) -> Exit:
     run = files.read_run(str(options.judge))
     rows, details = [], []
     for case in cases:
-        try:
+        with failing(CaseError, "bad-case"):
             result = judge(case, run)
-        except CaseError as error:
-            raise Failure("bad-case", str(error)) from error
         summary = f"{result.held} of {result.judged} checks hold"
         if not result.judged:
             single = len(result.evidence) == 1
             summary = result.evidence[0] if single else "the record lacks what each step asks for"
         rows.append({**result.as_json(), "summary": summary})
         details += [f"{case.id}: {line}" for line in result.evidence]
-    _print(rows, details, as_json=options.json)
-    failed = any(row["verdict"] == "fail" for row in rows)
-    return Exit.EXPECTATION_FAILED if failed else Exit.OK
+    return _ended(rows, details)
 
 
 def _golden(folder: Path, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
-    try:
+    hint = "a folder of traces holds v1, v2, v3, cubic, reno or dctcp, with *.txt[.zst] files"
+    with failing(OSError, "no-traces", hint):
         return [dict(case) for case in _paceline.golden_traces(folder, wanted)]
-    except OSError as error:
-        hint = "a folder of traces holds v1, v2, v3, cubic, reno or dctcp, with *.txt[.zst] files"
-        raise Failure("no-traces", str(error), hint=hint) from error
 
 
 def _recovery(folder: Path) -> list[dict[str, Any]]:
-    try:
+    hint = "a folder of scripts holds NAME.toml, and what a kernel sent in NAME.txt"
+    with failing(OSError, "bad-script", hint):
         return [dict(case) for case in _paceline.recovery_scripts(folder)]
-    except OSError as error:
-        hint = "a folder of scripts holds NAME.toml, and what a kernel sent in NAME.txt"
-        raise Failure("bad-script", str(error), hint=hint) from error
 
 
 def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -236,14 +224,10 @@ def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, 
         except OSError as error:
             hint = "name a folder that does not exist; nothing is overwritten"
             raise Failure("bad-folder", f"{options.record}: {error}", hint=hint) from error
-    said = console.stderr()
-
-    def step(id_: str) -> None:
-        if not options.quiet:
-            said.print(f"played {id_}", style="dim")
-
     rows: list[dict[str, Any]] = []
-    for case in _paceline.recovery_live(folder, ids, step):
+    for case in _paceline.recovery_live(
+        folder, ids, lambda id_: console.note(f"played {id_}", style="dim")
+    ):
         if options.record is not None and case["trace"] is not None:
             name = case["id"].rpartition("/")[2]
             (options.record / f"{name}.txt").write_text(case["trace"])
@@ -252,13 +236,9 @@ def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, 
 
 
 def _cases(folder: Path) -> list[Case]:
-    try:
+    hint = "--cases names a folder of cases; those of the draft are in conformance/ of the sources"
+    with failing(CaseError, "bad-case", hint):
         return load(folder)
-    except CaseError as error:
-        hint = (
-            "--cases names a folder of cases; those of the draft are in conformance/ of the sources"
-        )
-        raise Failure("bad-case", str(error), hint=hint) from error
 
 
 def _chosen(id_: str, names: Sequence[str]) -> bool:
@@ -272,21 +252,18 @@ def _unknown(what: str, name: str, known: Sequence[str]) -> Failure:
     return Failure("unknown-name", f"no {what} is called {name!r}", hint=hint)
 
 
-def _print(rows: list[dict[str, Any]], details: list[str], *, as_json: bool) -> None:
-    if as_json:
-        keys = ("id", "suite", "controller", "title", "verdict", "evidence")
-        console.say_json({"cases": [{k: row[k] for k in keys if k in row} for row in rows]})
-        return
-    out = console.stdout()
+def _ended(rows: list[dict[str, Any]], details: list[str]) -> Exit:
+    """Print the results, and return the exit code."""
     table = console.table("Case", "Controller", "Verdict", "Evidence", left=4)
     for row in rows:
         table.add_row(row["id"], row["controller"], row["verdict"].upper(), row["summary"])
-    out.print(table)
-    for line in details:
-        out.print(line, soft_wrap=True)
     counts = [
         f"{sum(row['verdict'] == verdict for row in rows)} {verdict}"
         for verdict in ("pass", "expected fail", "fail", "not applicable")
         if verdict != "not applicable" or any(row["verdict"] == verdict for row in rows)
     ]
-    out.print(f"{len(rows)} cases: {', '.join(counts)}")
+    keys = ("id", "suite", "controller", "title", "verdict", "evidence")
+    value = {"cases": [{k: row[k] for k in keys if k in row} for row in rows]}
+    console.answer(value, table, *details, f"{len(rows)} cases: {', '.join(counts)}")
+    failed = any(row["verdict"] == "fail" for row in rows)
+    return Exit.EXPECTATION_FAILED if failed else Exit.OK

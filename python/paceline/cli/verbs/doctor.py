@@ -39,10 +39,7 @@ def doctor(
 
     report: dict[str, Any] = json_value(_paceline.doctor(quick, step))
     report["checks"].append(_kernel())
-    if json:
-        console.say_json(report)
-    else:
-        _print(report)
+    console.answer(report, lambda: _print(report))
     return Exit.OK if report["able"] else Exit.UNAVAILABLE
 
 

@@ -23,10 +23,8 @@ from paceline.cli.app import (
     Seeds,
     app,
     examples,
-    limit_memory,
 )
-from paceline.cli.failure import Exit, Failure
-from paceline.cli.guests import bring
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.names import did_you_mean
 from paceline.quantities import NONE
 from paceline.study.claims import Campaign, ClaimError, Result
@@ -99,8 +97,6 @@ def evaluate(
     harm (Ware et al.) that it does to goodput, delay and loss. Exit code 3 if a criterion is not
     met.
     """
-    limit_memory(options.memory)
-    bring(options.controllers)
     against = options.against or []
     known = guests.names()
     for name in (controller, *against):
@@ -112,15 +108,12 @@ def evaluate(
             )
             raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
     pool = Pool("evaluate")
-    try:
+    with failing(ClaimError, "bad-suite", "name the folder of the criteria with --suite"):
         suite = options.suite or shipped.nearest_folder("evaluation")
         found = criteria(suite, controller)
         if not found:
             raise ClaimError(f"{suite / FILE}: no criterion")
         campaign = Campaign(found, seeds=options.seeds, quick=options.quick, pool=pool)
-    except ClaimError as error:
-        hint = "name the folder of the criteria with --suite"
-        raise Failure("bad-suite", str(error), hint=hint) from None
     if options.out is not None:
         store.claim_page(options.out, "evaluation")
     others = against or (_KNOWN if options.quick else [name for name in known if ":" not in name])
@@ -128,8 +121,8 @@ def evaluate(
     duration = _QUICK if options.quick else None
     scenarios = options.scenarios or shipped.nearest_folder("scenarios") / "evaluate"
     pairs = Pairs(pool, scenarios, names, seeds=options.seeds or 2, duration=duration)
-    with console.progress(controller, len(pool), quiet=options.quiet) as watch:
-        resumed = console.resumed(controller, len(pool), quiet=options.quiet)
+    with console.progress(controller, len(pool)) as watch:
+        resumed = console.resumed(controller, len(pool))
         verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)
     if verdicts.unfinished:
         message, code = "interrupted", Exit.INTERRUPTED
@@ -142,14 +135,11 @@ def evaluate(
         "criteria": rows,
         "matrix": matrix.as_json(),
     }
+    said = []
     if options.out is not None:
         value["report"] = str(_write(value, matrix, options.out))
-    if options.json:
-        console.say_json(value)
-    else:
-        _show(controller, rows, matrix)
-        if options.out is not None:
-            console.stdout().print(value["report"], soft_wrap=True)
+        said = [value["report"]]
+    console.answer(value, lambda: _show(controller, rows, matrix), *said)
     return Exit.OK if all(row["verdict"] == "met" for row in rows) else Exit.EXPECTATION_FAILED
 
 

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from paceline import answers, exchange
 from paceline.cli import console, files
-from paceline.cli.app import Flow, Force, Json, Memory, app, examples, limit_memory
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.app import Flow, Force, Json, Memory, app, examples
+from paceline.cli.failure import Failure, failing
 from paceline.show.sequence import SequenceError
 
 _SEVERAL = ", ".join(name for name, one in exchange.EXPORTS.items() if one.several)
@@ -54,9 +54,8 @@ def export(
     memory: Memory = None,
     force: Force = False,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Export a run for other programs: tables, qlog, a packet capture, xplot, Flent."""
-    limit_memory(memory)
     chosen = exchange.EXPORTS[format]
     if len(run) > 1 and not chosen.several:
         raise Failure(
@@ -73,9 +72,10 @@ def export(
             raise Failure("bad-flow", message, hint="choose another with --flow")
     place = out or Path(run[0]) / chosen.place_of(qlog_dialect)
     try:
-        written = exchange.export(runs, format, place, flow=flow, dialect=qlog_dialect, force=force)
-    except SequenceError as error:
-        raise Failure("no-packets", str(error), hint=error.hint) from None
+        with failing(SequenceError, "no-packets"):
+            written = exchange.export(
+                runs, format, place, flow=flow, dialect=qlog_dialect, force=force
+            )
     except (ValueError, struct.error, OverflowError) as error:
         raise Failure(
             "damaged",
@@ -89,10 +89,5 @@ def export(
             hint="`paceline run FILE --set run.record.packets=true` records them",
         ) from None
     names = [str(path) for path in written]
-    if json:
-        answer: answers.Export = {"files": names, "format": format, "runs": run}
-        console.say_json(answer)
-    else:
-        for name in names:
-            console.stdout().print(name, soft_wrap=True)
-    return Exit.OK
+    answer: answers.Export = {"files": names, "format": format, "runs": run}
+    console.answer(answer, *names)

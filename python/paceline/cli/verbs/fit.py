@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from paceline import _paceline, answers, store
 from paceline.cli import console, files
-from paceline.cli.app import Force, Json, Memory, Quiet, app, examples, limit_memory
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.app import Force, Json, Memory, Quiet, app, examples
+from paceline.cli.failure import Failure
 from paceline.names import did_you_mean
 from paceline.quantities import plain, quantity
 from paceline.study import fit as study
@@ -40,7 +40,7 @@ def fit(
     quiet: Quiet = False,
     memory: Memory = None,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Estimate the path on which a record was taken, and write it as a scenario.
 
     Only data visible to the flows' endpoints is used: deliveries, RTTs and losses. This data gives
@@ -50,7 +50,6 @@ def fit(
     compares the record with that simulation. If the record does not give an interval, for example
     for the size of a buffer that never filled, `fit` gives a bound, and a note says why.
     """
-    limit_memory(memory)
     known = [row["name"] for row in _paceline.controllers()]
     if cc is not None and cc not in known:
         hint = did_you_mean(cc, known, "`paceline list controllers` shows all")
@@ -75,12 +74,11 @@ def fit(
     if not (place.is_file() and place.read_bytes() == fitted.text.encode()):
         with store.writing(place, force=force) as fresh:
             fresh.write_text(fitted.text, encoding="utf-8")
-    if json:
-        console.say_json(_answer(record, place, fitted))
-    else:
-        _tell(record, fitted)
-        console.say_file(f"{place}\n")
-    return Exit.OK
+    console.answer(
+        _answer(record, place, fitted),
+        lambda: _tell(record, fitted),
+        lambda: console.say_file(f"{place}\n"),
+    )
 
 
 def _answer(record: str, place: Path, fitted: study.Fit) -> answers.Fit:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Force, Json, app, examples
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.failure import Failure
 from paceline.cli.tables import record_answer, show_record
 from paceline.errors import CaptureError, FileError, of_file
 from paceline.exchange import IMPORTS, RECORDS
@@ -70,7 +70,7 @@ def import_(
     ] = False,
     force: Force = False,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Convert a file of another tool: an experiment into a scenario, a recording into a record.
 
     A configuration is parsed and never executed. Anything that a scenario cannot express is an
@@ -81,7 +81,8 @@ def import_(
     may be compressed with gzip or zstd. Notes on missing data are printed and stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
-        return _record(file, None if format == "auto" else format, out, json=json)
+        _record(file, None if format == "auto" else format, out)
+        return
     text = _text(file)
     path = Path(file)
     known = [name for name, one in IMPORTS.items() if one.looks_like(text, path)]
@@ -120,27 +121,27 @@ def import_(
             with store.writing(place, force=force) as fresh:
                 fresh.write_text(one.toml, encoding="utf-8")
     written: list[Path | None] = [place if out else None for place in places]
-    if json:
-        answer: answers.Import = {
-            "format": kind,
-            "scenarios": [
-                {
-                    "name": one.name,
-                    "file": None if place is None else str(place),
-                    "toml": one.toml,
-                    "notes": [{"line": note.line, "text": note.text} for note in one.notes],
-                }
-                for one, place in zip(made, written, strict=True)
-            ],
-        }
-        console.say_json(answer)
-        return Exit.OK
-    for note in dict.fromkeys(note for one in made for note in one.notes):
-        where = f"{file}:{note.line}" if note.line else file
-        console.stderr().print(f"note: {where}: {note.text}", soft_wrap=True)
-    for one, file_ in zip(made, written, strict=True):
-        console.say_file(one.toml if file_ is None else f"{file_}\n")
-    return Exit.OK
+    answer: answers.Import = {
+        "format": kind,
+        "scenarios": [
+            {
+                "name": one.name,
+                "file": None if place is None else str(place),
+                "toml": one.toml,
+                "notes": [{"line": note.line, "text": note.text} for note in one.notes],
+            }
+            for one, place in zip(made, written, strict=True)
+        ],
+    }
+
+    def tell() -> None:
+        for note in dict.fromkeys(note for one in made for note in one.notes):
+            where = f"{file}:{note.line}" if note.line else file
+            console.stderr().print(f"note: {where}: {note.text}")
+        for one, place in zip(made, written, strict=True):
+            console.say_file(one.toml if place is None else f"{place}\n")
+
+    console.answer(answer, tell)
 
 
 def _text(file: str) -> str:
@@ -173,7 +174,7 @@ def _recorded(file: str) -> bool:
         return False
 
 
-def _record(file: str, format: str | None, out: Path | None, *, json: bool) -> Exit:  # noqa: A002
+def _record(file: str, format: str | None, out: Path | None) -> None:  # noqa: A002
     """Read a recording, store it as a run, and print its content."""
     if out is not None:
         store.check(out)
@@ -181,17 +182,11 @@ def _record(file: str, format: str | None, out: Path | None, *, json: bool) -> E
         run = Run.capture(file, format)
     except CaptureError as error:
         raise Failure("import", f"{file}: {error}", file=file) from None
-    except OSError as error:
-        raise files.unreadable(file, error) from None
     if out is None:
         name = Path(file).name.split(".", 1)[0] or "capture"
         place = Path("runs") / store.readable(name)
         kept, _ = store.keep(place, run.inner.write, rivals=store.numbered(place, 2))
     else:
         kept, _ = store.keep(out, run.inner.write)
-    if json:
-        answer: answers.Import = {"format": run.backend, "record": record_answer(run, kept)}
-        console.say_json(answer)
-    else:
-        show_record(run, kept)
-    return Exit.OK
+    answer: answers.Import = {"format": run.backend, "record": record_answer(run, kept)}
+    console.answer(answer, lambda: show_record(run, kept))

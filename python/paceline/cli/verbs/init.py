@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from paceline import answers, shipped, store
 from paceline.cli import console
 from paceline.cli.app import Force, Json, app, examples
-from paceline.cli.failure import Exit
 
 #: The header that a controller in C includes.
 _HEADER = "paceline_controller.h"
@@ -37,7 +36,7 @@ def init(
     ] = False,
     force: Force = False,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Write a commented scenario or controller that runs as it is."""
     in_c = controller and file is not None and file.suffix == ".c"
     template = "controller.c" if in_c else "controller.py" if controller else "scenario.toml"
@@ -56,11 +55,5 @@ def init(
         then = f"cc -O2 -fPIC -shared -o {code} {path} && "
     run = f"reno-100M --controller mine={code} --set flows.0.cc=mine" if controller else str(path)
     then += f"paceline run {run}"
-    if json:
-        answer: answers.Init = {"file": str(path), "then": then}
-        console.say_json(answer)
-    else:
-        console.stdout().print(
-            f"wrote {path}; to run it:\n    {then}", soft_wrap=True, markup=False
-        )
-    return Exit.OK
+    answer: answers.Init = {"file": str(path), "then": then}
+    console.answer(answer, f"wrote {path}; to run it:\n    {then}")

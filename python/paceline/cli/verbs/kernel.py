@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from paceline import store
 from paceline.cli import console, files
-from paceline.cli.app import Json, Memory, examples, limit_memory, part, parted
+from paceline.cli.app import Json, Memory, examples, part, parted
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import record_answer, show_record
-from paceline.errors import CaptureError, RunError, UnavailableError
+from paceline.errors import CaptureError, RunError
 from paceline.kernel import bpf, controller
 from paceline.quantities import duration_ns, quantity
 from paceline.runs import Run
@@ -50,92 +50,12 @@ def kernel() -> None:
     """
 
 
-@part(kernel)
-def load(
-    *,
-    set_: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--set",
-            negative="",
-            help="OPTION=VALUE: an option of `bbr3-linux`, for every connection; may be repeated. "
-            "Times are in the kernel's units: microseconds or milliseconds.",
-        ),
-    ] = None,
-    json: Json = False,
-) -> Exit:
-    """Register the congestion control `paceline_bbr3`, which any program may then choose.
-
-    Choose it, for example, with `iperf3 -C paceline_bbr3`, with `ip route ... congctl`, or with the
-    sysctl `net.ipv4.tcp_congestion_control`.
-    """
-    with _explained():
-        controller.load(_settings(set_ or []))
-        _say_loaded(json=json)
-    return Exit.OK
-
-
-@part(kernel)
-def unload(*, json: Json = False) -> Exit:
-    """Remove it: no new connection can choose it, and those that use it keep it to their end."""
-    with _explained():
-        _unload(json=json)
-    return Exit.OK
-
-
-@part(kernel, "list")
-def list_(*, json: Json = False) -> Exit:
-    """List the controllers of ours that are in the kernel."""
-    with _explained():
-        _say_loaded(json=json)
-    return Exit.OK
-
-
-@part(kernel)
-def show(
-    which: Annotated[
-        int | None, Parameter(help="The id of a process, or a local or remote port.")
-    ] = None,
-    /,
-    *,
-    json: Json = False,
-) -> Exit:
-    """Show the state of the connections that use it."""
-    with _explained():
-        _show(which, json=json)
-    return Exit.OK
-
-
-@part(kernel)
-def record(
-    port: Annotated[
-        int | None, Parameter(help="A local or remote port. Default: all connections.")
-    ] = None,
-    /,
-    *,
-    duration: Annotated[
-        str | None, Parameter(help='Duration, such as "10 s". Default: until Ctrl-C.')
-    ] = None,
-    out: Annotated[
-        Path | None, Parameter(help="The folder to write. Default: runs/paceline_bbr3.")
-    ] = None,
-    memory: Memory = None,
-    json: Json = False,
-) -> Exit:
-    """Record connections that use it as a run, which `report` draws like any other."""
-    with _explained():
-        limit_memory(memory)
-        _record(port, duration, out, json=json)
-    return Exit.OK
-
-
 @contextmanager
 def _explained() -> Iterator[None]:
     """Explain what the kernel refused, and what the machine lacks."""
     try:
-        yield
-    except UnavailableError as error:
-        raise files.unavailable_failure(error, "kernel") from None
+        with files.running("kernel"):
+            yield
     except ValueError as error:
         hint = "paceline list controllers bbr3-linux"
         raise Failure("usage", str(error), hint=hint) from None
@@ -162,57 +82,85 @@ def _settings(texts: list[str]) -> dict[str, str]:
     return settings
 
 
-def _say_loaded(*, json: bool) -> None:
+def _say_loaded() -> None:
     loaded = controller.loaded()
-    if json:
-        entries: list[dict[str, Any]] = [
-            {
-                "name": controller.NAME,
-                "registered": one.registered,
-                "user": one.user,
-                "since_ns": int(one.since_s * 1e9),
-                "options": {option.name: option.show(option.default) for option in one.options},
-            }
-            for one in loaded
-        ]
-        console.say_json({"controllers": entries})
-        return
-    out = console.stdout()
-    if not loaded:
-        out.print("No controller of ours is in the kernel; run `paceline kernel load`.")
-        return
+    entries = [
+        {
+            "name": controller.NAME,
+            "registered": one.registered,
+            "user": one.user,
+            "since_ns": int(one.since_s * 1e9),
+            "options": {option.name: option.show(option.default) for option in one.options},
+        }
+        for one in loaded
+    ]
     table = console.table("Controller", "State", "Loaded by", "Since", left=4)
     for one in loaded:
         state = "registered" if one.registered else "unloaded, still in use"
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.since_s))
         table.add_row(controller.NAME, state, one.user, since)
-    out.print(table)
+    none = "No controller of ours is in the kernel; run `paceline kernel load`."
+    console.answer({"controllers": entries}, table if loaded else none)
 
 
-def _unload(*, json: bool) -> None:
+@part(kernel)
+@_explained()
+def load(
+    *,
+    set_: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--set",
+            negative="",
+            help="OPTION=VALUE: an option of `bbr3-linux`, for every connection; may be repeated. "
+            "Times are in the kernel's units: microseconds or milliseconds.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Register the congestion control `paceline_bbr3`, which any program may then choose.
+
+    Choose it, for example, with `iperf3 -C paceline_bbr3`, with `ip route ... congctl`, or with the
+    sysctl `net.ipv4.tcp_congestion_control`.
+    """
+    controller.load(_settings(set_ or []))
+    _say_loaded()
+
+
+@part(kernel)
+@_explained()
+def unload(*, json: Json = False) -> None:
+    """Remove it: no new connection can choose it, and those that use it keep it to their end."""
     held = controller.unload()
-    if json:
-        console.say_json({"unloaded": controller.NAME, "held": held})
-        return
-    out = console.stdout()
-    out.print(f"{controller.NAME} is unloaded; nothing new can choose it.")
+    said = [f"{controller.NAME} is unloaded; nothing new can choose it."]
     if held:
-        out.print("Connections still use it; the kernel frees it when the last of them ends.")
+        said.append("Connections still use it; the kernel frees it when the last of them ends.")
+    console.answer({"unloaded": controller.NAME, "held": held}, *said)
 
 
-def _show(which: int | None, *, json: bool) -> None:
+@part(kernel, "list")
+@_explained()
+def list_(*, json: Json = False) -> None:
+    """List the controllers of ours that are in the kernel."""
+    _say_loaded()
+
+
+@part(kernel)
+@_explained()
+def show(
+    which: Annotated[
+        int | None, Parameter(help="The id of a process, or a local or remote port.")
+    ] = None,
+    /,
+    *,
+    json: Json = False,
+) -> None:
+    """Show the state of the connections that use it."""
     if which is None:
         hint = "paceline kernel show 5201"
         raise Failure("usage", "`kernel show` needs a process or a port", hint=hint)
     found = controller.connections(which)
-    if json:
-        entries = [{"pid": c.pid, "local": c.local, "remote": c.remote} | c.fields for c in found]
-        console.say_json({"connections": entries})
-        return
-    out = console.stdout()
-    if not found:
-        out.print(f"No connection of process or port {which} uses {controller.NAME}.")
-        return
+    entries = [{"pid": c.pid, "local": c.local, "remote": c.remote} | c.fields for c in found]
     table = console.table("Process", "Local", "Remote", *_SHOWN.values(), left=4)
     for one in found:
         cells = [
@@ -220,16 +168,33 @@ def _show(which: int | None, *, json: bool) -> None:
             for name in _SHOWN
         ]
         table.add_row(str(one.pid), one.local, one.remote, *cells)
-    out.print(table)
+    none = f"No connection of process or port {which} uses {controller.NAME}."
+    console.answer({"connections": entries}, table if found else none)
 
 
-def _record(which: int | None, duration: str | None, out: Path | None, *, json: bool) -> None:
-    """Record live connections, store them as a run, and print its content."""
+@part(kernel)
+@_explained()
+def record(
+    port: Annotated[
+        int | None, Parameter(help="A local or remote port. Default: all connections.")
+    ] = None,
+    /,
+    *,
+    duration: Annotated[
+        str | None, Parameter(help='Duration, such as "10 s". Default: until Ctrl-C.')
+    ] = None,
+    out: Annotated[
+        Path | None, Parameter(help="The folder to write. Default: runs/paceline_bbr3.")
+    ] = None,
+    memory: Memory = None,
+    json: Json = False,
+) -> None:
+    """Record connections that use it as a run, which `report` draws like any other."""
     from paceline.kernel import recording
 
-    if which is not None and not 0 < which < 1 << 16:
+    if port is not None and not 0 < port < 1 << 16:
         hint = "paceline kernel record 5201"
-        raise Failure("usage", f"{which} is not a port from 1 to 65535", hint=hint)
+        raise Failure("usage", f"{port} is not a port from 1 to 65535", hint=hint)
     try:
         length = None if duration is None else duration_ns(duration)
     except ValueError as error:
@@ -241,10 +206,7 @@ def _record(which: int | None, duration: str | None, out: Path | None, *, json: 
     place = out or Path("runs") / controller.NAME
     if length is None and not json:
         console.stderr().print("recording; Ctrl-C ends it and keeps the record")
-    run = Run(recording.record(place.name, which, length))
+    run = Run(recording.record(place.name, port, length))
     rivals = store.numbered(place, 2) if out is None else ()
     kept, _ = store.keep(place, run.inner.write, rivals=rivals)
-    if json:
-        console.say_json({"record": record_answer(run, kept)})
-    else:
-        show_record(run, kept)
+    console.answer({"record": record_answer(run, kept)}, lambda: show_record(run, kept))

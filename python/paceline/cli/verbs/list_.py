@@ -11,8 +11,7 @@ from cyclopts import Parameter
 from paceline import _paceline, guests, shipped
 from paceline.cli import console
 from paceline.cli.app import Controllers, Json, app, examples
-from paceline.cli.failure import Exit, Failure
-from paceline.cli.guests import bring
+from paceline.cli.failure import Failure
 from paceline.names import did_you_mean, meant
 from paceline.reading import json_value, read_toml
 
@@ -187,25 +186,28 @@ def list_(
     *,
     controllers: Controllers = None,
     json: Json = False,
-) -> Exit:
+) -> None:
     """List controllers and their options, metrics and their definitions, ..."""
-    bring(controllers)
     if what is None:
-        _show_topics(as_json=json)
-        return Exit.OK
+        table = console.table("paceline list ...", "What it lists", left=2)
+        for topic, summary in _TOPICS.items():
+            table.add_row(topic, summary)
+        console.answer({"lists": [{"name": n, "summary": s} for n, s in _TOPICS.items()]}, table)
+        return
     rows = LISTS[what]()
     if name is not None:
         rows = _named(what, name, rows)
-    if json:
-        console.say_json({what: rows})
-    elif not rows:
+    console.answer({what: rows}, lambda: _show(what, rows, one_by_one=name is not None))
+
+
+def _show(what: str, rows: list[dict[str, Any]], *, one_by_one: bool) -> None:
+    if not rows:
         console.stderr().print(f"no {what} found below ./{what}")
-    elif name is not None:
+    elif not one_by_one:
+        _show_rows(what, rows)
+    else:
         for row in rows:
             _show_one(row)
-    else:
-        _show_rows(what, rows)
-    return Exit.OK
 
 
 def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -226,16 +228,6 @@ def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, A
         raise Failure("unknown-name", message, hint="write it with its unit")
     hint = did_you_mean(name, names, f"`paceline list {what}` shows them all")
     raise Failure("unknown-name", f"no {what.removesuffix('s')} is called {name!r}", hint=hint)
-
-
-def _show_topics(*, as_json: bool) -> None:
-    if as_json:
-        console.say_json({"lists": [{"name": n, "summary": s} for n, s in _TOPICS.items()]})
-        return
-    table = console.table("paceline list ...", "What it lists", left=2)
-    for name, summary in _TOPICS.items():
-        table.add_row(name, summary)
-    console.stdout().print(table)
 
 
 def _show_rows(what: str, rows: list[dict[str, Any]]) -> None:

@@ -105,14 +105,29 @@ def server_(
     *,
     options: Server = Server(),
     json: Json = False,
-) -> Exit:
+) -> None:
     """Serve one test at a time, until it is stopped.
 
     The server prints a token: a secret and the fingerprint of its certificate. A client without the
     token is refused. The server listens on the loopback interface unless you give another address.
     With --json, the server prints one object per line; the first object has `address` and `token`.
     """
-    return _serve(_resolved(address), options, json=json)
+    place = _resolved(address)
+    longest = _said("--max-time", options.max_time, duration_ns) or 3600 * _SECOND
+    most = _said("--max-bytes", options.max_bytes, size_bytes) or 10**12
+    serving = _paceline.perf_server(place, longest, most, options.once)
+    try:
+        for line in serving:
+            news = text_json.loads(line)
+            if json:
+                console.say_line({"schema": console.SCHEMA, **news})
+            else:
+                console.stdout().print(_news(news), soft_wrap=True)
+    except KeyboardInterrupt:
+        serving.stop()
+        return
+    if serving.failed is not None:
+        raise _failure(serving.failed)
 
 
 @part(perf, "client")
@@ -130,86 +145,7 @@ def client_(
     The client prints a line each second: the data received, and the sender's RTT and window. With
     --json, the client prints one object at the end.
     """
-    return _test(_resolved(address), options, json=json)
-
-
-def _resolved(address: str | None) -> str:
-    """Return an address and a port, as numbers."""
-    host, port = _HOST, str(_PORT)
-    if address is not None and address.isdecimal():
-        port = address
-    elif address is not None:
-        head, colon, tail = address.rpartition(":")
-        is_host = not colon or address.endswith("]") or (":" in head and not head.endswith("]"))
-        host, port = (address, port) if is_host else (head or host, tail)
-    host = host.removeprefix("[").removesuffix("]")
-    hint = "HOST:PORT, such as 127.0.0.1:4433 or [::1]:4433"
-    if not port.isdecimal() or int(port) > 65535:
-        raise Failure("bad-value", f"`{port}` is not a port from 0 to 65535", hint=hint)
-    try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
-    except (OSError, UnicodeError) as error:
-        raise Failure("bad-value", f"the host `{host}` is not found: {error}", hint=hint) from None
-    family, _, _, _, place = found[0]
-    number = str(place[0])
-    return f"[{number}]:{port}" if family == socket.AF_INET6 else f"{number}:{port}"
-
-
-def _said(option: str, text: str | None, read: Any) -> int | None:
-    """Return an option's value, if it is given."""
-    if text is None:
-        return None
-    try:
-        value: int = read(text)
-    except ValueError as error:
-        raise Failure("bad-value", f"{option}: {error}") from None
-    if value < 1:
-        raise Failure("bad-value", f"{option} must be more than 0")
-    return value
-
-
-def _failure(failed: tuple[str, str, bool]) -> Failure:
-    kind, message, is_input = failed
-    code = Exit.BAD_INPUT if is_input else Exit.RUN_FAILED
-    return Failure(f"perf-{kind}", message, hint=_HINTS.get(kind), code=code)
-
-
-def _serve(place: str, options: Server, *, json: bool) -> Exit:
-    longest = _said("--max-time", options.max_time, duration_ns) or 3600 * _SECOND
-    most = _said("--max-bytes", options.max_bytes, size_bytes) or 10**12
-    serving = _paceline.perf_server(place, longest, most, options.once)
-    try:
-        for line in serving:
-            news = text_json.loads(line)
-            if json:
-                console.say_line({"schema": console.SCHEMA, **news})
-            else:
-                console.stdout().print(_news(news), soft_wrap=True)
-    except KeyboardInterrupt:
-        serving.stop()
-        return Exit.OK
-    if serving.failed is not None:
-        raise _failure(serving.failed)
-    return Exit.OK
-
-
-def _news(news: dict[str, Any]) -> str:
-    match news["event"]:
-        case "listening":
-            call = f"paceline perf client {news['address']} --token {news['token']}"
-            return f"listening on {news['address']}\n{call}"
-        case "started":
-            way = "to" if news["reverse"] else "from"
-            return f"{news['client']}: a test with {news['cc']}, data {way} the client"
-        case "ended":
-            size = quantity("_bytes", news["bytes"])
-            text = f"{news['client']}: {size} in {quantity('_ns', news['time_ns'])}"
-            return text if news["failed"] is None else f"{text}; {news['failed']}"
-        case _:
-            return f"{news['client']}: refused: {news['why']}"
-
-
-def _test(place: str, options: Client, *, json: bool) -> Exit:
+    place = _resolved(address)
     token = options.token or os.environ.get(_VARIABLE)
     if not token:
         hint = f"--token TOKEN, or the variable {_VARIABLE}; {_HINTS['token']}"
@@ -275,6 +211,63 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
         if kept is not None:
             console.stderr().print(f"record: {kept}", soft_wrap=True)
     return Exit.OK if failure is None else failure.code
+
+
+def _resolved(address: str | None) -> str:
+    """Return an address and a port, as numbers."""
+    host, port = _HOST, str(_PORT)
+    if address is not None and address.isdecimal():
+        port = address
+    elif address is not None:
+        head, colon, tail = address.rpartition(":")
+        is_host = not colon or address.endswith("]") or (":" in head and not head.endswith("]"))
+        host, port = (address, port) if is_host else (head or host, tail)
+    host = host.removeprefix("[").removesuffix("]")
+    hint = "HOST:PORT, such as 127.0.0.1:4433 or [::1]:4433"
+    if not port.isdecimal() or int(port) > 65535:
+        raise Failure("bad-value", f"`{port}` is not a port from 0 to 65535", hint=hint)
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        raise Failure("bad-value", f"the host `{host}` is not found: {error}", hint=hint) from None
+    family, _, _, _, place = found[0]
+    number = str(place[0])
+    return f"[{number}]:{port}" if family == socket.AF_INET6 else f"{number}:{port}"
+
+
+def _said(option: str, text: str | None, read: Any) -> int | None:
+    """Return an option's value, if it is given."""
+    if text is None:
+        return None
+    try:
+        value: int = read(text)
+    except ValueError as error:
+        raise Failure("bad-value", f"{option}: {error}") from None
+    if value < 1:
+        raise Failure("bad-value", f"{option} must be more than 0")
+    return value
+
+
+def _failure(failed: tuple[str, str, bool]) -> Failure:
+    kind, message, is_input = failed
+    code = Exit.BAD_INPUT if is_input else Exit.RUN_FAILED
+    return Failure(f"perf-{kind}", message, hint=_HINTS.get(kind), code=code)
+
+
+def _news(news: dict[str, Any]) -> str:
+    match news["event"]:
+        case "listening":
+            call = f"paceline perf client {news['address']} --token {news['token']}"
+            return f"listening on {news['address']}\n{call}"
+        case "started":
+            way = "to" if news["reverse"] else "from"
+            return f"{news['client']}: a test with {news['cc']}, data {way} the client"
+        case "ended":
+            size = quantity("_bytes", news["bytes"])
+            text = f"{news['client']}: {size} in {quantity('_ns', news['time_ns'])}"
+            return text if news["failed"] is None else f"{text}; {news['failed']}"
+        case _:
+            return f"{news['client']}: refused: {news['why']}"
 
 
 def _line(part: answers.PerfPart) -> str:

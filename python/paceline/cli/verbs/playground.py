@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).parents[2]
 @app.command(help_epilogue=examples("playground", "playground --no-browser"))
 def playground(
     *, browser: Annotated[bool, Parameter(help="Open the page in a browser.")] = True
-) -> Exit:
+) -> None:
     """Open the simulator in a browser: ten lessons, sliders, and your own controller.
 
     The page is one file, and the command prints its path. The page needs no server and sends
@@ -36,7 +36,6 @@ def playground(
     if browser:
         webbrowser.open(page.as_uri())
     console.say_file(f"{page}\n")
-    return Exit.OK
 
 
 def found(package: Path) -> Path | None:

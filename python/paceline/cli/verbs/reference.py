@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,13 +18,11 @@ from paceline.cli.app import (
     Memory,
     Quiet,
     examples,
-    limit_memory,
     part,
     parted,
 )
-from paceline.cli.failure import Exit
 from paceline.study.conformance import pack
-from paceline.study.conformance.reference import Reference, draft
+from paceline.study.conformance.reference import draft
 
 
 @Parameter(name="*")
@@ -80,54 +77,40 @@ def reference() -> None:
 
 
 @part(reference, "list")
-def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False) -> Exit:
+def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False) -> None:
     """List the references, and what the trace of each shows."""
-    return _list(references.chosen(cases or ()), json=json)
+    chosen = references.chosen(cases or ())
+    answer: answers.References = {
+        "draft": draft(),
+        "references": [
+            {
+                "id": one.id,
+                "about": one.about,
+                "section": one.section,
+                "path": str(one.scenario),
+            }
+            for one in chosen
+        ],
+    }
+    table = console.table("Case", "Section", "What its trace shows", left=3)
+    for one in chosen:
+        table.add_row(one.id, (one.section or "baseline").partition(",")[0], one.about)
+    where = chosen[0].scenario.with_name("CASE.toml")
+    count = f"{len(chosen)} reference{'s' * (len(chosen) > 1)}"
+    console.answer(answer, table, f"{count} of {draft()}, in {where}")
 
 
 @part(reference)
-def export(cases: Cases = None, /, *, options: Options = Options()) -> Exit:
+def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
     """Run references with `bbr3`, and write a folder of each.
 
     Each folder holds the scenario, the trace of each flow as qlog, a picture, and a manifest with
     the draft's number, the seed and the hash of each file. Beside the folders is an index. Every
     export gives the same bytes.
     """
-    limit_memory(options.memory)
-    return _export(references.chosen(cases or ()), options)
-
-
-def _list(chosen: Sequence[Reference], *, json: bool) -> Exit:
-    if json:
-        answer: answers.References = {
-            "draft": draft(),
-            "references": [
-                {
-                    "id": one.id,
-                    "about": one.about,
-                    "section": one.section,
-                    "path": str(one.scenario),
-                }
-                for one in chosen
-            ],
-        }
-        console.say_json(answer)
-        return Exit.OK
-    table = console.table("Case", "Section", "What its trace shows", left=3)
-    for one in chosen:
-        table.add_row(one.id, (one.section or "baseline").partition(",")[0], one.about)
-    out = console.stdout()
-    out.print(table)
-    where = chosen[0].scenario.with_name("CASE.toml")
-    count = f"{len(chosen)} reference{'s' * (len(chosen) > 1)}"
-    out.print(f"{count} of {draft()}, in {where}", soft_wrap=True)
-    return Exit.OK
-
-
-def _export(chosen: Sequence[Reference], options: Options) -> Exit:
     place = options.out or Path(draft())
-    bars = console.progress("reference", len(chosen), quiet=options.quiet)
-    with references.explained(), bars as watch:
+    chosen = references.chosen(cases or ())
+    with console.progress("reference", len(chosen)) as watch:
         found = pack.write(
             chosen,
             place,
@@ -137,18 +120,12 @@ def _export(chosen: Sequence[Reference], options: Options) -> Exit:
             threads=options.jobs,
             watch=watch,
         )
-    if options.json:
-        answer: answers.ReferencePack = {
-            "draft": draft(),
-            "out": str(place),
-            "references": [
-                {"id": entry.reference.id, "seed": entry.seed, "files": entry.files}
-                for entry in found
-            ],
-        }
-        console.say_json(answer)
-    else:
-        for entry in found:
-            console.stdout().print(str(place / entry.reference.id), soft_wrap=True)
-        console.stdout().print(str(place / pack.README), soft_wrap=True)
-    return Exit.OK
+    answer: answers.ReferencePack = {
+        "draft": draft(),
+        "out": str(place),
+        "references": [
+            {"id": entry.reference.id, "seed": entry.seed, "files": entry.files} for entry in found
+        ],
+    }
+    names = [*(entry.reference.id for entry in found), pack.README]
+    console.answer(answer, *(str(place / name) for name in names))

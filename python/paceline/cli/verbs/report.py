@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from paceline import answers, store
 from paceline.cli import console, files
-from paceline.cli.app import Force, Json, Memory, RunFolder, app, examples, limit_memory
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.app import Force, Json, Memory, RunFolder, app, examples
+from paceline.cli.failure import Failure, failing
 
 
 @app.command(
@@ -36,29 +36,24 @@ def report(
     memory: Memory = None,
     force: Force = False,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Write a report of a run: one self-contained HTML page, or the same plots as a figure.
 
     The page works offline. Figures are byte-identical every time. For a folder with several runs
     (repeats, or a comparison of controllers), the command writes one report of all runs.
     """
-    limit_memory(memory)
     run = files.run_folder(run)
     place = out or Path(run) / f"report.{format}"
     store.check(place, force=force)
     together = files.runs_together(run)
     write = _joint(run, together, format, flow) if together else _single(run, format, flow)
-    try:
-        with store.writing(place, force=force) as fresh:
-            write(fresh)
-    except ValueError as error:
-        raise Failure("bad-flow", str(error), hint="choose another with --flow") from None
-    if json:
-        answer: answers.Report = {"report": str(place), "format": format}
-        console.say_json(answer)
-    else:
-        console.stdout().print(str(place), soft_wrap=True)
-    return Exit.OK
+    with (
+        failing(ValueError, "bad-flow", "choose another with --flow"),
+        store.writing(place, force=force) as fresh,
+    ):
+        write(fresh)
+    answer: answers.Report = {"report": str(place), "format": format}
+    console.answer(answer, str(place))
 
 
 def _single(folder: str, form: str, flow: int | None) -> Callable[[Path], object]:
@@ -68,7 +63,7 @@ def _single(folder: str, form: str, flow: int | None) -> Callable[[Path], object
     run = files.read_run(folder)
     if form == "html":
         return lambda fresh: page.write_page(run, fresh)
-    return lambda fresh: figure.save(run, fresh, form, flow)
+    return lambda fresh: figure.write(figure.draw(run, flow), fresh, form)
 
 
 def _joint(

@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from paceline import answers, store
 from paceline.cli import console, files
-from paceline.cli.app import Flow, Force, Image, Json, Memory, app, examples, limit_memory, positive
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.app import Flow, Force, Image, Json, Memory, app, examples, positive
+from paceline.cli.failure import Failure, failing
 from paceline.quantities import duration_ns
 
 
@@ -59,16 +59,16 @@ def sequence(
     /,
     *,
     options: Options = Options(),
-) -> Exit:
+) -> None:
     """Draw a time-sequence diagram: each packet, each ACK and the receive window over time.
 
     Transmits are thick, ACKs thin, the receive window grey; retransmits, losses and SACK blocks
     are marked. Several runs are overlaid. The diagram needs recorded packets:
     `record.packets = true` in `[run]`.
     """
-    limit_memory(options.memory)
+    from paceline.show.figure import write
     from paceline.show.sequence import SequenceError
-    from paceline.show.sequence_figure import draw, save
+    from paceline.show.sequence_figure import draw
 
     if options.end is not None and options.rounds is not None:
         raise Failure("usage", "--to and --rounds exclude each other", hint="give one of them")
@@ -76,7 +76,7 @@ def sequence(
     runs = [files.read_run(folder) for folder in run]
     out = options.out or Path(run[0]) / f"sequence.{options.format}"
     store.check(out, force=options.force)
-    try:
+    with failing(SequenceError, "no-sequence"):
         figure = draw(
             runs,
             flow=options.flow,
@@ -85,13 +85,7 @@ def sequence(
             rounds=options.rounds,
             title=options.title,
         )
-    except SequenceError as error:
-        raise Failure("no-sequence", str(error), hint=error.hint) from None
     with store.writing(out, force=options.force) as fresh:
-        save(figure, fresh, options.format)
-    if options.json:
-        answer: answers.Sequence = {"sequence": str(out), "format": options.format, "runs": run}
-        console.say_json(answer)
-    else:
-        console.stdout().print(str(out), soft_wrap=True)
-    return Exit.OK
+        write(figure, fresh, options.format)
+    answer: answers.Sequence = {"sequence": str(out), "format": options.format, "runs": run}
+    console.answer(answer, str(out))

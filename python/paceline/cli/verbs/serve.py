@@ -10,24 +10,17 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from paceline import answers
 from paceline.cli import console
-from paceline.cli.app import Controllers, Json, Memory, app, examples, limit_memory
+from paceline.cli.app import Controllers, Json, Memory, app, bounded, examples
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.guests import bring
 from paceline.serve import limits
 
-if TYPE_CHECKING:
-    from paceline.serve.server import Server
-
-
-def _port(_: object, value: int) -> None:
-    if not 0 <= value < 65536:
-        raise ValueError("must be from 0 to 65535.")
+_port = bounded(0, 65535, "from 0 to 65535")
 
 
 @app.command(
@@ -44,7 +37,7 @@ def serve(
     controllers: Controllers = None,
     memory: Memory = None,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Open a local page to browse, overlay, change and repeat runs.
 
     The page is reachable only from this machine, at the printed address. The address contains a new
@@ -52,8 +45,6 @@ def serve(
     """
     from paceline.serve.server import Server
 
-    limit_memory(memory)
-    bring(controllers)
     if not folder.is_dir():
         hint = "`paceline run FILE` creates ./runs; or name another folder"
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=str(folder))
@@ -65,7 +56,10 @@ def serve(
         free = "choose another with --port; 0 takes any free one" if taken else None
         raise Failure("no-port", message, hint=free, code=Exit.RUN_FAILED) from None
     try:
-        _tell(server, folder, as_json=json)
+        answer: answers.Serve = {"address": server.address, "folder": str(folder)}
+        console.answer(answer, f"{folder} is at {server.address} until Ctrl-C")
+        # A reader of the address from a pipe is waiting for it.
+        sys.stdout.flush()
         with leading_to(server.address) as page:
             if browser:
                 webbrowser.open(page.as_uri())
@@ -74,7 +68,6 @@ def serve(
         pass
     finally:
         server.close()
-    return Exit.OK
 
 
 @contextmanager
@@ -89,14 +82,3 @@ def leading_to(address: str) -> Iterator[Path]:
         leading = f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">'
         page.write_text(f"<!DOCTYPE html>{leading}", encoding="utf-8")
         yield page
-
-
-def _tell(server: Server, folder: Path, *, as_json: bool) -> None:
-    if as_json:
-        answer: answers.Serve = {"address": server.address, "folder": str(folder)}
-        console.say_json(answer)
-    else:
-        text = f"{folder} is at {server.address} until Ctrl-C"
-        console.stdout().print(text, soft_wrap=True)
-    # A reader of the address from a pipe is waiting for it.
-    sys.stdout.flush()

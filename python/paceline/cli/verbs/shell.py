@@ -16,9 +16,9 @@ from cyclopts import Parameter
 from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Set, app, examples, not_negative
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.tables import FLOW_COLUMNS
-from paceline.errors import RunError, ScenarioError, UnavailableError
+from paceline.errors import RunError
 from paceline.names import visible
 from paceline.quantities import duration_ns, quantity
 from paceline.runs import Run
@@ -157,16 +157,10 @@ def shell(
     place = options.out
     if place is not None:
         store.check(place, force=None)
-    try:
+    with files.running(path), failing(RunError, "run-failed", code=Exit.SHELL_FAILED):
         inner, code = _paceline.shell(
             text, path, pairs, options.seed, words, options.server, flows, up
         )
-    except ScenarioError as error:
-        raise Failure.of(error) from None
-    except UnavailableError as error:
-        raise files.unavailable_failure(error, path) from None
-    except RunError as error:
-        raise Failure("run-failed", str(error), code=Exit.SHELL_FAILED) from None
     run = Run(inner)
     if place is None:
         name = plan.name if options.rate else f"{plan.name}-shell"

@@ -11,9 +11,11 @@ from cyclopts import Parameter
 from paceline import _paceline, store
 from paceline.cli import console
 from paceline.cli.app import Force, Json, app, examples, positive
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.failure import Failure
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from paceline._paceline import StartupRow
 
 #: Precision of `--find`.
@@ -46,7 +48,7 @@ def startup(
     ] = None,
     force: Force = False,
     json: Json = False,
-) -> Exit:
+) -> None:
     """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
     With a gain, the command prints the rows of Google's start-up simulator: the state at the first
@@ -76,10 +78,7 @@ def startup(
     if plot is not None:
         _draw(rows, plot, force=force)
         value["plot"] = str(plot)
-    if json:
-        console.say_json(value)
-        return Exit.OK
-    out = console.stdout()
+    shown: list[str | Table] = []
     if rows:
         table = console.table(
             "Round", "Growth", "t (s)", "cwnd (packets)", "In flight (packets)", "bw (packets/s)"
@@ -93,23 +92,27 @@ def startup(
                 str(row["pif"]),
                 f"{row['bw']:.6f}",
             )
-        out.print(table)
+        shown.append(table)
     if find:
         least = value["least_doubling_gain"]
-        out.print(f"smallest gain that doubles in each of rounds 10 to 15: {least:.4f}")
+        shown.append(f"smallest gain that doubles in each of rounds 10 to 15: {least:.4f}")
     if not rows and not find:
-        out.print(f"pacing gain of Startup  {derived['pacing_gain']:.9f}  (4 ln 2)")
-        out.print(f"window gain of Startup  {derived['cwnd_gain']:.9f}")
-        out.print(f"pacing gain of Drain    {derived['drain_gain']:.9f}")
+        shown += [
+            f"pacing gain of Startup  {derived['pacing_gain']:.9f}  (4 ln 2)",
+            f"window gain of Startup  {derived['cwnd_gain']:.9f}",
+            f"pacing gain of Drain    {derived['drain_gain']:.9f}",
+        ]
     if plot is not None:
-        out.print(str(plot), soft_wrap=True)
-    return Exit.OK
+        shown.append(str(plot))
+    console.answer(value, *shown)
 
 
 def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+
+    from paceline.show.figure import write
 
     if path.suffix not in {".png", ".svg"}:
         raise Failure("bad-value", f"cannot draw a {path.suffix or 'nameless'} file", hint=".png")
@@ -130,6 +133,5 @@ def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:
         for axes in (bandwidth, growth):
             axes.grid(color="#e5e5e5", linewidth=0.6)
             axes.set_axisbelow(True)
-        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
         with store.writing(path, force=force) as fresh:
-            figure.savefig(fresh, format=path.suffix[1:], metadata=metadata)
+            write(figure, fresh, path.suffix[1:])

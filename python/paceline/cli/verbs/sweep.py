@@ -26,11 +26,8 @@ from paceline.cli.app import (
     Set,
     app,
     examples,
-    limit_memory,
 )
-from paceline.cli.failure import Exit, Failure
-from paceline.cli.guests import bring
-from paceline.errors import ScenarioError
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.measures import alike, value
 from paceline.quantities import NONE, plain, quantity
 from paceline.runs import Progress
@@ -162,10 +159,9 @@ def sweep(
     After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
     data set and a plot of each metric. The bytes are the same on any number of threads or machines.
     """
-    limit_memory(options.memory)
-    bring(options.controllers)
     text, file = files.scenario(file)
-    try:
+    hint = 'say what to vary: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
+    with failing(NoSweepError, "no-sweep", hint, file=file):
         plan = Plan.read(
             text,
             file,
@@ -173,11 +169,6 @@ def sweep(
             metrics=files.known_metrics(options.metrics),
             tables=options.tables or (),
         )
-    except ScenarioError as error:
-        raise Failure.of(error) from None
-    except NoSweepError as error:
-        hint = 'say what to vary: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
-        raise Failure("no-sweep", str(error), hint=hint, file=file) from None
     files.known_metrics(plan.metrics, plan.flow_count)
     files.afford_results(len(plan.grid), plan.flow_count, file)
     out = options.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
@@ -190,8 +181,8 @@ def sweep(
         whole = replace(whole, metrics=plan.metrics)
     if whole is None:
         whole, live = _execute(plan, out, options)
-    elif not options.quiet:
-        console.stderr().print(f"{out} is already complete; --fresh runs it again")
+    else:
+        console.note(f"{out} is already complete; --fresh runs it again")
     return _show(whole, live, options)
 
 
@@ -202,20 +193,26 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
         "ray": lambda: on_cluster(options.address, options.jobs),
     }
     executor = executors[options.engine]()
-    with console.progress(plan.scenario, len(plan.grid), quiet=options.quiet) as reporter:
+    with console.progress(plan.scenario, len(plan.grid)) as reporter:
         live = _Live(plan, reporter)
 
         def resumed(records: Iterable[dict[str, Any]]) -> None:
             records = list(records)
             live.resumed(records)
-            if not options.quiet:
-                message = f"{out}: {len(records)} of {len(plan.grid)} runs already exist"
-                console.stderr().print(message)
+            console.resumed(str(out), len(plan.grid))(len(records))
 
+        other = "choose another folder with --out, or discard it with --fresh"
+        ray = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
         try:
-            fresh = options.fresh
-            done = execute(plan, out, executor=executor, watch=live, resumed=resumed, fresh=fresh)
-            return done, live
+            with (
+                failing(LedgerError, "another-sweep", other, file=str(out)),
+                failing(ClusterError, "no-cluster", ray, code=Exit.RUN_FAILED),
+            ):
+                fresh = options.fresh
+                done = execute(
+                    plan, out, executor=executor, watch=live, resumed=resumed, fresh=fresh
+                )
+                return done, live
         except KeyboardInterrupt:
             kept = live.ended
             raise Failure(
@@ -224,29 +221,16 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
                 hint="the same command resumes it",
                 code=Exit.INTERRUPTED,
             ) from None
-        except ScenarioError as error:
-            raise Failure.of(error) from None
-        except LedgerError as error:
-            hint = "choose another folder with --out, or discard it with --fresh"
-            raise Failure("another-sweep", str(error), hint=hint, file=str(out)) from None
-        except ClusterError as error:
-            hint = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
-            raise Failure("no-cluster", str(error), hint=hint, code=Exit.RUN_FAILED) from None
 
 
 def _show(sweep: Sweep, live: _Live | None, options: Options) -> Exit:
-    pictures = _draw(sweep, options.format)
-    if options.json:
-        result = sweep.as_json()
-        if live is not None:
-            names = ("wall_ns", "packets", "events")
-            result["engine"] = dict(zip(names, live.engine, strict=True))
-        console.say_json({**result, "pictures": [str(path) for path in pictures]})
-    else:
-        _table(sweep)
-        for path in (sweep.folder, *pictures):
-            word = "Sweep:  " if path == sweep.folder else "Picture:"
-            console.stdout().print(f"{word} {path}", soft_wrap=True)
+    pictures = [str(path) for path in _draw(sweep, options.format)]
+    result = sweep.as_json()
+    if live is not None:
+        result["engine"] = dict(zip(("wall_ns", "packets", "events"), live.engine, strict=True))
+    result["pictures"] = pictures
+    places = [f"Sweep:   {sweep.folder}", *(f"Picture: {path}" for path in pictures)]
+    console.answer(result, lambda: _table(sweep), *places)
     if sweep.failed:
         rows = sweep.runs.filter(sweep.runs["error"].is_not_null())
         first = rows.row(0, named=True)

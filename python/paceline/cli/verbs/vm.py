@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from paceline import _paceline, store
 from paceline.cli import console, files
 from paceline.cli.app import Hushed, Json, Quiet, examples, part, parted
-from paceline.cli.failure import Exit, Failure
-from paceline.errors import RunError, ScenarioError, UnavailableError
+from paceline.cli.failure import Exit, Failure, failing
+from paceline.errors import RunError
 from paceline.kernel import stock
 from paceline.quantities import quantity
 from paceline.reading import json_value
@@ -36,7 +36,30 @@ def vm() -> None:
     """
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Explain what the machine lacks, and why a run failed."""
+    with files.running("vm"), failing(RunError, "vm-failed", code=Exit.RUN_FAILED):
+        yield
+
+
+def images() -> list[dict[str, Any]]:
+    """Return the snapshots; the one that runs use comes first."""
+    found: list[dict[str, Any]] = json_value(_paceline.vm_images())
+    return found
+
+
+def _say(value: dict[str, Any], found: list[dict[str, Any]]) -> None:
+    table = console.table("Snapshot", "Kernel", "Size", "QEMU", left=4)
+    for image in found:
+        size = quantity("_bytes", image["size_bytes"])
+        table.add_row(image["hash"][:12], image["kernel"], size, image["qemu"])
+    none = "There are no snapshots; `paceline vm prepare` creates one."
+    console.answer(value, table if found else none)
+
+
 @part(vm)
+@_explained()
 def prepare(
     *,
     kernel: Annotated[
@@ -51,40 +74,58 @@ def prepare(
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
-) -> Exit:
+) -> None:
     """Boot a kernel once, and save the state of that machine, from which every run starts.
 
     The kernel boots in QEMU, together with Paceline's own program. If you prepare the same kernel
     again, runs use its snapshot from then on.
     """
-    with _explained():
-        _say([_prepare(kernel, modules, quiet=quiet or json)], json=json, one=True)
-    return Exit.OK
+    err = console.stderr()
+    said = ""
+
+    def step(what: str) -> None:
+        nonlocal said
+        if what != said and not (quiet or json):
+            err.print(f"{what} ...")
+        said = what
+
+    if kernel is not None and kernel.exists() and not kernel.is_file():
+        hint = "a kernel is a bzImage, such as /boot/vmlinuz"
+        raise Failure("unreadable", f"{kernel} is not a regular file", hint=hint, file=str(kernel))
+    image: dict[str, Any] = json_value(_paceline.vm_prepare(kernel, modules, step))
+    _say(image, [image])
 
 
 @part(vm, "list")
-def list_(*, json: Json = False, _quiet: Hushed = False) -> Exit:
+@_explained()
+def list_(*, json: Json = False, _quiet: Hushed = False) -> None:
     """List the snapshots; the one that runs use comes first."""
-    with _explained():
-        _say(images(), json=json)
-    return Exit.OK
+    found = images()
+    _say({"snapshots": found}, found)
 
 
 @part(vm)
+@_explained()
 def remove(
     name: Annotated[str | None, Parameter(help="The snapshot's hash, or a prefix of it.")] = None,
     /,
     *,
     json: Json = False,
     _quiet: Hushed = False,
-) -> Exit:
+) -> None:
     """Remove a snapshot."""
-    with _explained():
-        _remove(name, json=json)
-    return Exit.OK
+    known = images()
+    fitting = [image for image in known if name and image["hash"].startswith(name)]
+    if len(fitting) != 1:
+        what = "name the snapshot to remove" if not name else f"{len(fitting)} snapshots are {name}"
+        names = ", ".join(f"{image['hash'][:12]} ({image['kernel']})" for image in known)
+        raise Failure("usage", what, hint=f"there are {names}" if names else "there are none")
+    _paceline.vm_remove(fitting[0]["hash"])
+    _say(fitting[0], fitting)
 
 
 @part(vm)
+@_explained()
 def trace(
     scenario: Annotated[str | None, Parameter(help="The scenario.")] = None,
     /,
@@ -93,90 +134,19 @@ def trace(
     seed: Annotated[int | None, Parameter(help="Seed. Default: the scenario's.")] = None,
     json: Json = False,
     _quiet: Hushed = False,
-) -> Exit:
+) -> None:
     """Run a scenario, and write what the kernel's controller of the first flow received and did.
 
     The controller is reno, cubic, bbr or dctcp. The file is a golden trace, event by event, that
     `paceline conformance --traces` replays.
     """
-    with _explained():
-        _trace(scenario, out, seed, json=json)
-    return Exit.OK
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Explain what the machine lacks, and why a run failed."""
-    try:
-        yield
-    except UnavailableError as error:
-        raise files.unavailable_failure(error, "vm") from None
-    except RunError as error:
-        raise Failure("vm-failed", str(error), code=Exit.RUN_FAILED) from None
-
-
-def images() -> list[dict[str, Any]]:
-    """Return the snapshots; the one that runs use comes first."""
-    found: list[dict[str, Any]] = json_value(_paceline.vm_images())
-    return found
-
-
-def _prepare(kernel: Path | None, modules: Path | None, *, quiet: bool) -> dict[str, Any]:
-    err = console.stderr()
-    said = ""
-
-    def step(what: str) -> None:
-        nonlocal said
-        if what != said and not quiet:
-            err.print(f"{what} ...")
-        said = what
-
-    if kernel is not None and kernel.exists() and not kernel.is_file():
-        hint = "a kernel is a bzImage, such as /boot/vmlinuz"
-        raise Failure("unreadable", f"{kernel} is not a regular file", hint=hint, file=str(kernel))
-    image: dict[str, Any] = json_value(_paceline.vm_prepare(kernel, modules, step))
-    return image
-
-
-def _remove(name: str | None, *, json: bool) -> None:
-    known = images()
-    fitting = [image for image in known if name and image["hash"].startswith(name)]
-    if len(fitting) != 1:
-        what = "name the snapshot to remove" if not name else f"{len(fitting)} snapshots are {name}"
-        names = ", ".join(f"{image['hash'][:12]} ({image['kernel']})" for image in known)
-        raise Failure("usage", what, hint=f"there are {names}" if names else "there are none")
-    _paceline.vm_remove(fitting[0]["hash"])
-    _say(fitting, json=json, one=True)
-
-
-def _trace(name: str | None, out: Path | None, seed: int | None, *, json: bool) -> None:
-    if name is None or out is None:
+    if scenario is None or out is None:
         what = "`vm trace` needs a scenario and --out FILE"
         raise Failure("usage", what, hint="paceline vm trace SCENARIO --out trace.txt")
     store.check(out, force=None)
-    text, path = files.scenario(name)
-    try:
-        kernel, controller, receiver, calls = _paceline.vm_trace(text, path, seed)
-    except ScenarioError as error:
-        raise Failure.of(error) from None
+    text, path = files.scenario(scenario)
+    kernel, controller, receiver, calls = _paceline.vm_trace(text, path, seed)
     with store.writing(out) as fresh:
         fresh.write_text(stock.trace(controller, receiver, calls))
-    if json:
-        console.say_json({"file": str(out), "kernel": kernel, "controller": controller})
-    else:
-        console.stdout().print(f"{out}: {controller} of Linux {kernel}", soft_wrap=True)
-
-
-def _say(found: list[dict[str, Any]], *, json: bool, one: bool = False) -> None:
-    if json:
-        console.say_json(found[0] if one else {"snapshots": found})
-        return
-    out = console.stdout()
-    if not found:
-        out.print("There are no snapshots; `paceline vm prepare` creates one.")
-        return
-    table = console.table("Snapshot", "Kernel", "Size", "QEMU", left=4)
-    for image in found:
-        size = quantity("_bytes", image["size_bytes"])
-        table.add_row(image["hash"][:12], image["kernel"], size, image["qemu"])
-    out.print(table)
+    value = {"file": str(out), "kernel": kernel, "controller": controller}
+    console.answer(value, f"{out}: {controller} of Linux {kernel}")

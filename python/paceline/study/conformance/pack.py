@@ -82,7 +82,7 @@ def _files(run: Run, text: str, folder: Path, picture: str, dialect: str) -> dic
     folder.mkdir()
     scenario, drawn = folder / "scenario.toml", folder / f"picture.{picture}"
     scenario.write_text(text, encoding="utf-8", newline="\n")
-    figure.save(run, drawn, picture)
+    figure.write(figure.draw(run), drawn, picture)
     qlog = exchange.EXPORTS["qlog"]
     # In the dialect 0.3 all flows are in one file.
     place = folder if dialect == "current" else folder / qlog.place_of(dialect)
