@@ -35,44 +35,22 @@ from paceline.study.claims.results import in_words, tally
 class Options:
     """The options of the command."""
 
-    list: Annotated[bool, Parameter(negative="", help="List the claims without running them.")] = (
-        False
-    )
-    mutants: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Run the mutants of each claim (its subject is removed), and list those that "
-            "survive.",
-        ),
-    ] = False
+    list: Annotated[bool, Parameter(negative="")] = False
+    """List the claims without running them."""
+    mutants: Annotated[bool, Parameter(negative="")] = False
+    """Run the mutants of each claim (its subject is removed), and list those that survive."""
     seeds: Seeds = None
-    quick: Annotated[
-        bool,
-        Parameter(negative="", help="A shorter form of each claim: fewer seeds, shorter runs."),
-    ] = False
-    out: Annotated[Path | None, Parameter(help="Folder for a report: a page, plots and data.")] = (
-        None
-    )
-    claims: Annotated[
-        Path | None,
-        Parameter(help="File or folder of claims. Default: ./claims, or the shipped claims."),
-    ] = None
-    backend: Annotated[
-        Backend,
-        Parameter(
-            help="Only simulated claims (sim), or only claims that need a kernel's TCP: in real "
-            "time (emu) or in virtual time (vm)."
-        ),
-    ] = "sim"
-    jobs: Annotated[
-        int | None,
-        Parameter(
-            validator=positive,
-            help="Threads, and parallel emulations. Default: one thread and four emulations per "
-            "core.",
-        ),
-    ] = None
+    quick: Annotated[bool, Parameter(negative="")] = False
+    """A shorter form of each claim: fewer seeds, shorter runs."""
+    out: Path | None = None
+    """Folder for a report: a page, plots and data."""
+    claims: Path | None = None
+    """File or folder of claims. Default: ./claims, or the shipped claims."""
+    backend: Backend = "sim"
+    """Only simulated claims (sim), or only claims that need a kernel's TCP: in real time (emu) or
+    in virtual time (vm)."""
+    jobs: Annotated[int | None, Parameter(validator=positive)] = None
+    """Threads, and parallel emulations. Default: one thread and four emulations per core."""
     controllers: Controllers = None
     memory: Memory = None
     json: Json = False

@@ -47,30 +47,18 @@ _tolerance = bounded(0, math.nextafter(100, 0), "from 0 to 100")
 class Options:
     """The options of the command."""
 
-    by: Annotated[str | None, Parameter(help="In one sweep, compare the values of this key.")] = (
-        None
-    )
-    metrics: Annotated[
-        list[str] | None,
-        Parameter(name="--metric", negative="", help="Only these metrics. Default: all."),
-    ] = None
-    tolerance: Annotated[
-        float,
-        Parameter(
-            validator=_tolerance,
-            help="Ignore differences of up to this percentage of the old value.",
-        ),
-    ] = 1.0
-    correction: Annotated[
-        Literal["holm", "bh"],
-        Parameter(help="Correction for multiple tests: no false alarms (holm), or few (bh)."),
-    ] = "holm"
-    everything: Annotated[
-        bool, Parameter(name="--all", negative="", help="Also show metrics that are the same.")
-    ] = False
-    markdown: Annotated[
-        bool, Parameter(negative="", help="Print Markdown, for a pull request.")
-    ] = False
+    by: str | None = None
+    """In one sweep, compare the values of this key."""
+    metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
+    """Only these metrics. Default: all."""
+    tolerance: Annotated[float, Parameter(validator=_tolerance)] = 1.0
+    """Ignore differences of up to this percentage of the old value."""
+    correction: Literal["holm", "bh"] = "holm"
+    """Correction for multiple tests: no false alarms (holm), or few (bh)."""
+    everything: Annotated[bool, Parameter(name="--all", negative="")] = False
+    """Also show metrics that are the same."""
+    markdown: Annotated[bool, Parameter(negative="")] = False
+    """Print Markdown, for a pull request."""
     memory: Memory = None
     json: Json = False
 

@@ -27,44 +27,23 @@ RECOVERY = "linux-recovery"
 class Options:
     """The options of the command."""
 
-    traces: Annotated[
-        Path | None,
-        Parameter(
-            help="Only replay this folder's golden traces (in v1, v2, v3, cubic, reno, dctcp)."
-        ),
-    ] = None
-    cases: Annotated[Path | None, Parameter(help="Only run the draft's cases in this folder.")] = (
-        None
-    )
-    recovery: Annotated[
-        Path | None, Parameter(help="Only run the recovery scripts in this folder.")
-    ] = None
-    live: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Only run the recovery scripts against this machine's kernel (three times each).",
-        ),
-    ] = False
-    record: Annotated[
-        Path | None,
-        Parameter(help="With --live: a new folder for the segments that the kernel sent."),
-    ] = None
-    controller: Annotated[
-        str | None,
-        Parameter(
-            help="The controller to test, such as noq:bbr3, or one of your own: "
-            "NAME=FILE[:CLASS], or STACK:NAME=FILE. Default: bbr3."
-        ),
-    ] = None
-    judge: Annotated[
-        Path | None,
-        Parameter(help="Judge this record by the named cases instead of running them."),
-    ] = None
-    quick: Annotated[
-        bool,
-        Parameter(negative="", help="A shorter form: no golden traces, and each case on one path."),
-    ] = False
+    traces: Path | None = None
+    """Only replay this folder's golden traces (in v1, v2, v3, cubic, reno, dctcp)."""
+    cases: Path | None = None
+    """Only run the draft's cases in this folder."""
+    recovery: Path | None = None
+    """Only run the recovery scripts in this folder."""
+    live: Annotated[bool, Parameter(negative="")] = False
+    """Only run the recovery scripts against this machine's kernel (three times each)."""
+    record: Path | None = None
+    """With --live: a new folder for the segments that the kernel sent."""
+    controller: str | None = None
+    """The controller to test, such as noq:bbr3, or one of your own: NAME=FILE[:CLASS], or
+    STACK:NAME=FILE. Default: bbr3."""
+    judge: Path | None = None
+    """Judge this record by the named cases instead of running them."""
+    quick: Annotated[bool, Parameter(negative="")] = False
+    """A shorter form: no golden traces, and each case on one path."""
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False

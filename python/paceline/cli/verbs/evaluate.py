@@ -43,32 +43,17 @@ _KNOWN = ("reno", "cubic")
 class Options:
     """The options of the command."""
 
-    against: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="",
-            consume_multiple=True,
-            help="Controllers to run against. Default: all except those of QUIC stacks.",
-        ),
-    ] = None
+    against: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None
+    """Controllers to run against. Default: all except those of QUIC stacks."""
     seeds: Seeds = None
-    quick: Annotated[
-        bool, Parameter(negative="", help="A shorter form: fewer seeds and pairs, shorter runs.")
-    ] = False
-    out: Annotated[
-        Path | None, Parameter(help="Folder for a report: a page, the matrix and the data.")
-    ] = None
-    suite: Annotated[
-        Path | None,
-        Parameter(help="Folder of the criteria. Default: ./evaluation, or the shipped criteria."),
-    ] = None
-    scenarios: Annotated[
-        Path | None,
-        Parameter(
-            help="Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or the shipped "
-            "scenarios."
-        ),
-    ] = None
+    quick: Annotated[bool, Parameter(negative="")] = False
+    """A shorter form: fewer seeds and pairs, shorter runs."""
+    out: Path | None = None
+    """Folder for a report: a page, the matrix and the data."""
+    suite: Path | None = None
+    """Folder of the criteria. Default: ./evaluation, or the shipped criteria."""
+    scenarios: Path | None = None
+    """Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or the shipped scenarios."""
     controllers: Controllers = None
     jobs: Jobs = None
     memory: Memory = None

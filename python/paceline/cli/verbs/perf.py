@@ -43,28 +43,19 @@ class Client:
         str | None,
         Parameter(help=f"The server's token. Default: the environment variable {_VARIABLE}."),
     ] = None
-    cc: Annotated[
-        str | None,
-        Parameter(
-            help="The sender's controller: one of `paceline list controllers`, or "
-            "`quinn:bbr`, `quinn:cubic`, `quinn:newreno`. Default: bbr3."
-        ),
-    ] = None
-    time: Annotated[
-        str | None,
-        Parameter(help='Duration of the transfer. Default: "10 s", unless --bytes is given.'),
-    ] = None
-    bytes: Annotated[str | None, Parameter(help='Amount of data to send, such as "1 GB".')] = None
-    reverse: Annotated[bool, Parameter(negative="", help="The server sends, not the client.")] = (
-        False
-    )
-    streams: Annotated[
-        int | None,
-        Parameter(validator=positive, help="Number of streams, at most 128. Default: 1."),
-    ] = None
-    out: Annotated[
-        Path | None, Parameter(help="Folder for a record, which `report` and `compare` can read.")
-    ] = None
+    cc: str | None = None
+    """The sender's controller: one of `paceline list controllers`, or `quinn:bbr`, `quinn:cubic`,
+    `quinn:newreno`. Default: bbr3."""
+    time: str | None = None
+    """Duration of the transfer. Default: "10 s", unless --bytes is given."""
+    bytes: str | None = None
+    """Amount of data to send, such as "1 GB"."""
+    reverse: Annotated[bool, Parameter(negative="")] = False
+    """The server sends, not the client."""
+    streams: Annotated[int | None, Parameter(validator=positive)] = None
+    """Number of streams, at most 128. Default: 1."""
+    out: Path | None = None
+    """Folder for a record, which `report` and `compare` can read."""
 
 
 @Parameter(name="*")
@@ -72,13 +63,12 @@ class Client:
 class Server:
     """The options of a server."""
 
-    max_time: Annotated[
-        str | None, Parameter(help='Maximum duration of a test. Default: "60 min".')
-    ] = None
-    max_bytes: Annotated[
-        str | None, Parameter(help='Maximum amount of data per test. Default: "1 TB".')
-    ] = None
-    once: Annotated[bool, Parameter(negative="", help="Stop the server after one test.")] = False
+    max_time: str | None = None
+    """Maximum duration of a test. Default: "60 min"."""
+    max_bytes: str | None = None
+    """Maximum amount of data per test. Default: "1 TB"."""
+    once: Annotated[bool, Parameter(negative="")] = False
+    """Stop the server after one test."""
 
 
 @parted(

@@ -30,23 +30,15 @@ from paceline.study.conformance.reference import draft
 class Options:
     """The options of `export`."""
 
-    out: Annotated[
-        Path | None,
-        Parameter(help="The folder to write. Default: the draft's name and number."),
-    ] = None
-    format: Annotated[Image, Parameter(help="Format of the pictures.")] = "svg"
-    packets: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Also write every packet and ACK to the traces, which are then many times larger. "
-            "qvis and `import` need the packets.",
-        ),
-    ] = False
-    qlog_dialect: Annotated[
-        Literal["current", "0.3"],
-        Parameter(help="Version of qlog's event names; qvis needs 0.3."),
-    ] = "current"
+    out: Path | None = None
+    """The folder to write. Default: the draft's name and number."""
+    format: Image = "svg"
+    """Format of the pictures."""
+    packets: Annotated[bool, Parameter(negative="")] = False
+    """Also write every packet and ACK to the traces, which are then many times larger. qvis and
+    `import` need the packets."""
+    qlog_dialect: Literal["current", "0.3"] = "current"
+    """Version of qlog's event names; qvis needs 0.3."""
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False

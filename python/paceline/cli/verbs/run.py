@@ -36,39 +36,25 @@ _seed = bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
 class Options:
     """The options of the command."""
 
-    backend: Annotated[
-        Backend,
-        Parameter(
-            help="Simulation in virtual time (sim), or the kernel's TCP (Linux) in real time (emu) "
-            "or in virtual time (vm)."
-        ),
-    ] = "sim"
-    seed: Annotated[
-        int | None, Parameter(validator=_seed, help="Seed. Default: the scenario's.")
-    ] = None
-    repeats: Annotated[
-        int | None,
-        Parameter(
-            validator=at_most_repeats,
-            help="Run with this many seeds, counting up from the seed.",
-        ),
-    ] = None
-    out: Annotated[
-        Path | None,
-        Parameter(help="Folder for the run. Default: runs/NAME+SETTINGS-SEED-HASH."),
-    ] = None
+    backend: Backend = "sim"
+    """Simulation in virtual time (sim), or the kernel's TCP (Linux) in real time (emu) or in
+    virtual time (vm)."""
+    seed: Annotated[int | None, Parameter(validator=_seed)] = None
+    """Seed. Default: the scenario's."""
+    repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
+    """Run with this many seeds, counting up from the seed."""
+    out: Path | None = None
+    """Folder for the run. Default: runs/NAME+SETTINGS-SEED-HASH."""
     overrides: Set = None
     jobs: Jobs = None
     controllers: Controllers = None
     memory: Memory = None
-    everything: Annotated[
-        bool,
-        Parameter(name="--all", negative="", help="Print all metrics, not only the first six."),
-    ] = False
-    report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False
-    force: Annotated[
-        bool, Parameter(negative="", help="Run existing runs again, and compare the bytes.")
-    ] = False
+    everything: Annotated[bool, Parameter(name="--all", negative="")] = False
+    """Print all metrics, not only the first six."""
+    report: bool = False
+    """Write report.html into the run's folder."""
+    force: Annotated[bool, Parameter(negative="")] = False
+    """Run existing runs again, and compare the bytes."""
     json: Json = False
     quiet: Quiet = False
 

@@ -20,21 +20,19 @@ from paceline.quantities import duration_ns
 class Options:
     """The options of the command."""
 
-    format: Annotated[Image, Parameter(help="Format of the diagram.")] = "png"
-    out: Annotated[
-        Path | None,
-        Parameter(help="File to write. Default: sequence.FORMAT in the first run's folder."),
-    ] = None
+    format: Image = "png"
+    """Format of the diagram."""
+    out: Path | None = None
+    """File to write. Default: sequence.FORMAT in the first run's folder."""
     flow: Flow = None
-    begin: Annotated[str | None, Parameter(name="--from", help='Start time, such as "1.2 s".')] = (
-        None
-    )
-    end: Annotated[str | None, Parameter(name="--to", help='End time, such as "1.4 s".')] = None
-    rounds: Annotated[
-        int | None,
-        Parameter(validator=positive, help="Stop after this many round trips of the slowest flow."),
-    ] = None
-    title: Annotated[str | None, Parameter(help="Title. Default: the run's name.")] = None
+    begin: Annotated[str | None, Parameter(name="--from")] = None
+    """Start time, such as "1.2 s"."""
+    end: Annotated[str | None, Parameter(name="--to")] = None
+    """End time, such as "1.4 s"."""
+    rounds: Annotated[int | None, Parameter(validator=positive)] = None
+    """Stop after this many round trips of the slowest flow."""
+    title: str | None = None
+    """Title. Default: the run's name."""
     memory: Memory = None
     force: Force = False
     json: Json = False

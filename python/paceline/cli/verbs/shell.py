@@ -49,46 +49,27 @@ cc = "cubic"
 class Options:
     """The options of the command."""
 
-    server: Annotated[
-        str | None,
-        Parameter(
-            help="A shell command to run at the other end; the client reaches it as `server`."
-        ),
-    ] = None
-    rate: Annotated[
-        str | None,
-        Parameter(
-            name=["--rate", "--trace-down"],
-            help="Instead of FILE: the rate each way, such as 12mbit, or a trace file.",
-        ),
-    ] = None
-    up: Annotated[
-        str | None,
-        Parameter(
-            name=["--rate-up", "--trace-up"],
-            help="Rate from client to server, or a trace file. Default: as from server to client.",
-        ),
-    ] = None
-    delay: Annotated[str, Parameter(help="With --rate: the delay each way.")] = "0 ms"
-    queue: Annotated[str, Parameter(help="With --rate: the queue each way, such as 1bdp.")] = (
-        "1 bdp"
-    )
-    time: Annotated[str, Parameter(help="Maximum time for the client.")] = "60 min"
-    seed: Annotated[
-        int | None,
-        Parameter(validator=not_negative, help="Seed for losses and other random draws."),
-    ] = None
-    out: Annotated[
-        Path | None, Parameter(help="Folder for the record. Default: runs/NAME-shell-NUMBER.")
-    ] = None
+    server: str | None = None
+    """A shell command to run at the other end; the client reaches it as `server`."""
+    rate: Annotated[str | None, Parameter(name=["--rate", "--trace-down"])] = None
+    """Instead of FILE: the rate each way, such as 12mbit, or a trace file."""
+    up: Annotated[str | None, Parameter(name=["--rate-up", "--trace-up"])] = None
+    """Rate from client to server, or a trace file. Default: as from server to client."""
+    delay: str = "0 ms"
+    """With --rate: the delay each way."""
+    queue: str = "1 bdp"
+    """With --rate: the queue each way, such as 1bdp."""
+    time: str = "60 min"
+    """Maximum time for the client."""
+    seed: Annotated[int | None, Parameter(validator=not_negative)] = None
+    """Seed for losses and other random draws."""
+    out: Path | None = None
+    """Folder for the record. Default: runs/NAME-shell-NUMBER."""
     overrides: Set = None
-    quiet: Annotated[bool, Parameter(negative="", help="Print no summary.")] = False
-    json: Annotated[
-        bool,
-        Parameter(
-            negative="", help="Print the summary as JSON on stderr; stdout belongs to the client."
-        ),
-    ] = False
+    quiet: Annotated[bool, Parameter(negative="")] = False
+    """Print no summary."""
+    json: Annotated[bool, Parameter(negative="")] = False
+    """Print the summary as JSON on stderr; stdout belongs to the client."""
 
 
 @app.command(

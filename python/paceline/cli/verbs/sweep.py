@@ -47,42 +47,28 @@ _LOOK_S = 0.5
 class Options:
     """The options of the command."""
 
-    out: Annotated[
-        Path | None, Parameter(help="Folder for the sweep. Default: runs/NAME+SETTINGS-sweep.")
-    ] = None
+    out: Path | None = None
+    """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep."""
     overrides: Set = None
-    metrics: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--metric",
-            negative="",
-            help="A metric to compare and plot; the first metric determines the best point.",
-        ),
-    ] = None
+    metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
+    """A metric to compare and plot; the first metric determines the best point."""
     tables: Annotated[
         list[Literal["samples", "queue", "events", "packets"]] | None,
-        Parameter(
-            name="--table", negative="", help="A table of each run to keep along with the metrics."
-        ),
+        Parameter(name="--table", negative=""),
     ] = None
-    engine: Annotated[
-        Literal["threads", "processes", "ray"],
-        Parameter(
-            help="Where runs execute: threads, processes (the sweep survives the crash of a run), "
-            "or a Ray cluster."
-        ),
-    ] = "threads"
-    address: Annotated[
-        str | None,
-        Parameter(help="Address of the Ray cluster. Default: start one on this machine."),
-    ] = None
+    """A table of each run to keep along with the metrics."""
+    engine: Literal["threads", "processes", "ray"] = "threads"
+    """Where runs execute: threads, processes (the sweep survives the crash of a run), or a Ray
+    cluster."""
+    address: str | None = None
+    """Address of the Ray cluster. Default: start one on this machine."""
     jobs: Jobs = None
     controllers: Controllers = None
     memory: Memory = None
-    format: Annotated[Image, Parameter(help="Format of the plots.")] = "png"
-    fresh: Annotated[
-        bool, Parameter(negative="", help="Discard existing results and start over.")
-    ] = False
+    format: Image = "png"
+    """Format of the plots."""
+    fresh: Annotated[bool, Parameter(negative="")] = False
+    """Discard existing results and start over."""
     json: Json = False
     quiet: Quiet = False
 
