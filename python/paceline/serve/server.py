@@ -347,81 +347,76 @@ class _Asset(_Handler):
         await self.send(_ASSETS[name], _asset(name))
 
 
-class _Runs(_Handler):
+class _Found(_Handler):
+    """Answers a value that takes time to find."""
+
+    def find(self) -> Any:
+        raise NotImplementedError
+
     async def get(self) -> None:
-        entries = await self.work(self.server.catalogue.entries)
+        await self.send_json(await self.work(self.find))
+
+
+class _Runs(_Found):
+    def find(self) -> Any:
+        entries = self.server.catalogue.entries()
         labels = {d["name"]: d["label"] for d in _paceline.metrics() if d["scope"] == "run"}
-        await self.send_json({"runs": entries, "quantities": QUANTITIES, "labels": labels})
+        return {"runs": entries, "quantities": QUANTITIES, "labels": labels}
 
 
-class _Basis(_Handler):
-    async def get(self) -> None:
-        def find() -> pages.Basis:
-            scenarios: list[pages.Shipped] = [
-                {"name": name, "about": about(read_text(path))}
-                for name, path in shipped.scenarios().items()
-            ]
-            return {
-                "scenarios": scenarios,
-                "controllers": [c["name"] for c in _paceline.controllers()],
-                "schema": json.loads(_paceline.schema()),
-            }
-
-        await self.send_json(await self.work(find))
+class _Basis(_Found):
+    def find(self) -> pages.Basis:
+        scenarios: list[pages.Shipped] = [
+            {"name": name, "about": about(read_text(path))}
+            for name, path in shipped.scenarios().items()
+        ]
+        return {
+            "scenarios": scenarios,
+            "controllers": [c["name"] for c in _paceline.controllers()],
+            "schema": json.loads(_paceline.schema()),
+        }
 
 
-class _Scenario(_Handler):
-    async def get(self) -> None:
-        def find() -> pages.Scenario:
-            if self.get_query_arguments("id"):
-                run = self.server.catalogue.order(self.one("id"))
-                backend = "sim" if run.backend not in _BACKENDS else run.backend
-                return {"text": run.scenario, "seed": run.seed, "backend": backend}
-            if self.get_query_arguments("sweep"):
-                name, point, seed = self.one("sweep"), self.number("point"), self.number("seed")
-                with _damage():
-                    run = self.server.catalogue.at(name, point, seed)
-                return {"text": run.scenario, "seed": run.seed, "backend": "sim"}
-            name = self.one("shipped")
-            path = shipped.scenarios().get(name) if name else _TEMPLATE
-            if path is None:
-                raise Missing("no scenario has that name")
-            return {"text": read_text(path), "seed": None, "backend": "sim"}
-
-        await self.send_json(await self.work(find))
-
-
-class _Points(_Handler):
-    async def get(self) -> None:
-        name, metric = self.one("id"), self.get_query_argument("metric", "")
-
-        def find() -> pages.Points:
+class _Scenario(_Found):
+    def find(self) -> pages.Scenario:
+        if self.get_query_arguments("id"):
+            run = self.server.catalogue.order(self.one("id"))
+            backend = "sim" if run.backend not in _BACKENDS else run.backend
+            return {"text": run.scenario, "seed": run.seed, "backend": backend}
+        if self.get_query_arguments("sweep"):
+            name, point, seed = self.one("sweep"), self.number("point"), self.number("seed")
             with _damage():
-                return self.server.catalogue.points(name, metric)
-
-        await self.send_json(await self.work(find))
-
-
-class _Compare(_Handler):
-    async def get(self) -> None:
-        old, new = self.one("old"), self.one("new")
-        await self.send_json(await self.work(lambda: self.server.catalogue.compare(old, new)))
+                run = self.server.catalogue.at(name, point, seed)
+            return {"text": run.scenario, "seed": run.seed, "backend": "sim"}
+        name = self.one("shipped")
+        path = shipped.scenarios().get(name) if name else _TEMPLATE
+        if path is None:
+            raise Missing("no scenario has that name")
+        return {"text": read_text(path), "seed": None, "backend": "sim"}
 
 
-class _Series(_Handler):
-    async def get(self) -> None:
+class _Points(_Found):
+    def find(self) -> pages.Points:
+        name, metric = self.one("id"), self.get_query_argument("metric", "")
+        with _damage():
+            return self.server.catalogue.points(name, metric)
+
+
+class _Compare(_Found):
+    def find(self) -> pages.Between:
+        return self.server.catalogue.compare(self.one("old"), self.one("new"))
+
+
+class _Series(_Found):
+    def find(self) -> pages.Series:
         quantity, names = self.one("quantity"), self.get_query_arguments("id", strip=False)
         if quantity not in QUANTITIES:
             raise _bad("unknown quantity")
         if len(names) > limits.OVERLAID:
             raise _bad(f"more than {limits.OVERLAID} runs in a plot")
         start, end = self.time("from"), self.time("to")
-
-        def find() -> pages.Series:
-            with _damage():
-                return series({name: self.tables(name) for name in names}, quantity, start, end)
-
-        await self.send_json(await self.work(find))
+        with _damage():
+            return series({name: self.tables(name) for name in names}, quantity, start, end)
 
     def time(self, name: str) -> int | None:
         """Return a time in nanoseconds, if one is given."""

@@ -19,7 +19,6 @@ from paceline.errors import NotARunError
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, plain, quantity
 from paceline.reading import toml
-from paceline.runs import Run
 from paceline.statistics import FEWEST, JITTER
 from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
@@ -105,13 +104,18 @@ def compare(
         message = "compare takes two folders, or one sweep and --by KEY"
         raise Failure("usage", message, hint="`paceline compare --help` shows both")
     if new is None:
-        return _by(old, options)
+        _by(old, options)
+        return Exit.OK
     if new.startswith(PREFIX):
         # The first result is the one that the other is compared with.
         old, new = new, old
-    reference = _reference(old)
+    reference = references.run_one(old) if old.startswith(PREFIX) else None
     other = None if reference is None else files.read_run(new)
-    before, after = _read(old) if reference is None else _alone(old, reference), _read(new)
+    if reference is None:
+        before = _read(old)
+    else:
+        before = Subject.alone(old, reference.summary, toml(reference.scenario_toml))
+    after = _read(new)
     files.known_metrics(options.metrics or (), max(before.flow_count, after.flow_count))
     findings = _findings(before, after, options)
     counts = Counter(finding.verdict for finding in findings)
@@ -125,28 +129,28 @@ def compare(
         states = _states(stays(reference), stays(other))
         departs = departure(reference, other)
         notes.insert(0, f"Departure: {departs}.")
-    if options.json:
-        answer: answers.Comparison = {
-            "old": old,
-            "new": new,
-            "tolerance_ratio": options.tolerance / 100,
-            "correction": options.correction,
-            "verdict": _overall(counts),
-            "counts": {verdict: counts[verdict] for verdict in _ORDER},
-            "findings": [finding.as_json() for finding in findings],
-            "differing": differ,
-            "notes": notes,
-            "states": states,
-            "departs": departs,
-            "only_old": _only(before, after),
-            "only_new": _only(after, before),
-        }
-        console.say_json(answer)
-    else:
-        text = _markdown if options.markdown else _table
-        text(old, new, _chosen(findings, options), [_summary(counts, options), *notes])
+    answer: answers.Comparison = {
+        "old": old,
+        "new": new,
+        "tolerance_ratio": options.tolerance / 100,
+        "correction": options.correction,
+        "verdict": _overall(counts),
+        "counts": {verdict: counts[verdict] for verdict in _ORDER},
+        "findings": [finding.as_json() for finding in findings],
+        "differing": differ,
+        "notes": notes,
+        "states": states,
+        "departs": departs,
+        "only_old": _only(before, after),
+        "only_new": _only(after, before),
+    }
+
+    def show() -> None:
+        _show(old, new, findings, [_summary(counts, options), *notes], options)
         if states and not options.markdown:
             _tell(states, old, new)
+
+    console.answer(answer, show)
     return Exit.REGRESSION if counts["worse"] else Exit.OK
 
 
@@ -162,7 +166,7 @@ def _findings(before: Subject, after: Subject, options: Options) -> list[Finding
         )
 
 
-def _by(folder: str, options: Options) -> Exit:
+def _by(folder: str, options: Options) -> None:
     """Say which value of a key is better: a sentence, a picture, and then rows."""
     from paceline.show.figure import write
     from paceline.study.compare.picture import draw
@@ -188,30 +192,29 @@ def _by(folder: str, options: Options) -> Exit:
                 draw(f"{sweep.scenario}: {other.name} against {first.name}", findings), fresh, "png"
             )
         said.append((other, findings, sentence, place))
-    if options.json:
-        answer: answers.Comparisons = {
-            "by": key,
-            "sweep": folder,
-            "comparisons": [
-                {
-                    "old": first.name,
-                    "new": other.name,
-                    "sentence": sentence,
-                    "picture": str(place),
-                    "findings": [finding.as_json() for finding in findings],
-                }
-                for other, findings, sentence, place in said
-            ],
-        }
-        console.say_json(answer)
-        return Exit.OK
-    for other, findings, sentence, place in said:
-        console.stdout().print(f"{sentence}\nPicture: {place}", soft_wrap=True)
-        notes = [_summary(Counter(finding.verdict for finding in findings), options)]
-        notes += _notes(findings, ())
-        text = _markdown if options.markdown else _table
-        text(first.name, other.name, _chosen(findings, options), notes)
-    return Exit.OK
+    answer: answers.Comparisons = {
+        "by": key,
+        "sweep": folder,
+        "comparisons": [
+            {
+                "old": first.name,
+                "new": other.name,
+                "sentence": sentence,
+                "picture": str(place),
+                "findings": [finding.as_json() for finding in findings],
+            }
+            for other, findings, sentence, place in said
+        ],
+    }
+
+    def show() -> None:
+        for other, findings, sentence, place in said:
+            console.stdout().print(f"{sentence}\nPicture: {place}", soft_wrap=True)
+            counts = Counter(finding.verdict for finding in findings)
+            notes = [_summary(counts, options), *_notes(findings, ())]
+            _show(first.name, other.name, findings, notes, options)
+
+    console.answer(answer, show)
 
 
 def _sentence(
@@ -240,20 +243,13 @@ def _sentence(
     return f"{new.name} against {old.name}, over {count} pairs: {'; '.join(parts)}."
 
 
-def _chosen(findings: Sequence[Finding], options: Options) -> list[Finding]:
+def _show(
+    old: str, new: str, findings: Sequence[Finding], notes: Sequence[str], options: Options
+) -> None:
     chosen = [f for f in findings if options.everything or f.verdict != "same"]
-    return sorted(chosen, key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
-
-
-def _reference(name: str) -> Run | None:
-    """Run the reference that is named; none if it is a folder."""
-    if not name.startswith(PREFIX):
-        return None
-    return references.run_one(name)
-
-
-def _alone(name: str, run: Run) -> Subject:
-    return Subject.alone(name, run.summary, toml(run.scenario_toml))
+    chosen.sort(key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
+    text = _markdown if options.markdown else _table
+    text(old, new, chosen, notes)
 
 
 def _states(ours: Sequence[Stay], theirs: Sequence[Stay]) -> list[answers.Stays]:

@@ -42,10 +42,6 @@ OWN: list[dict[str, Any]] = [
 ]
 
 
-def _controllers() -> list[dict[str, Any]]:
-    return [dict(controller) for controller in _paceline.controllers()]
-
-
 def _stacks() -> list[dict[str, Any]]:
     return [
         {
@@ -83,14 +79,6 @@ def _option(name: str, schema: dict[str, Any], defs: dict[str, Any]) -> dict[str
         "range": f"as {schema['examples'][0]}" if "pattern" in schema else schema["type"],
         "doc": schema["description"],
     }
-
-
-def _metrics() -> list[dict[str, Any]]:
-    return [dict(metric) for metric in _paceline.metrics()]
-
-
-def _columns() -> list[dict[str, Any]]:
-    return [dict(table) for table in _paceline.tables()]
 
 
 def _scenarios() -> list[dict[str, Any]]:
@@ -133,11 +121,11 @@ def _imports() -> list[dict[str, Any]]:
 
 
 LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "controllers": _controllers,
+    "controllers": lambda: list(map(dict, _paceline.controllers())),
     "stacks": _stacks,
     "queues": _queues,
-    "metrics": _metrics,
-    "columns": _columns,
+    "metrics": lambda: list(map(dict, _paceline.metrics())),
+    "columns": lambda: list(map(dict, _paceline.tables())),
     "scenarios": _scenarios,
     "claims": _claims,
     "exports": _exports,
