@@ -265,16 +265,13 @@ def say_failure(failure: Failure, *, as_json: bool) -> None:
 
 def say_distrust(reasons: list[str]) -> None:
     """Print why emulated runs, which are kept, are not reliable."""
-    console = stderr()
     message = "the emulation exceeded its bounds; the record is kept"
-    console.print(styled("error:", "bold red"), message)
-    for reason in dict.fromkeys(reasons):
-        console.print(f"  {reason}")
     hint = (
         "run it on a quieter machine or at a lower rate; `paceline doctor` says "
         "what this one holds. The bounds are those of [run.emulation]"
     )
-    console.print(styled("hint:", "bold"), hint)
+    lines = [message, *(f"  {reason}" for reason in dict.fromkeys(reasons))]
+    say_failure(Failure("distrusted", "\n".join(lines), hint=hint), as_json=False)
 
 
 def table(*columns: str, title: str | Text | None = None, left: int = 1) -> Table:

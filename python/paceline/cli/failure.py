@@ -124,5 +124,5 @@ def _of_scenario(error: ScenarioError) -> Failure:
         line=first.line,
         column=first.column,
         rendered="\n\n".join(d.rendered for d in error.diagnostics),
-        diagnostics=[_problem(d) for d in error.diagnostics],
+        diagnostics=[_problem(found) for found in error.diagnostics],
     )

@@ -155,7 +155,7 @@ class Catalogue:
                 "name": f.metric,
                 "old": one.figure("", f.metric),
                 "new": other.figure("", f.metric),
-                "change_ratio": _change(f.old, f.new),
+                "change_ratio": (f.new - f.old) / f.old if f.old and f.new is not None else None,
                 "interval": _interval(f),
                 "p": f.p,
                 "verdict": f.verdict,
@@ -271,10 +271,6 @@ def _interval(found: Finding) -> str | None:
         return None
     low, high = (quantity(found.metric, end) for end in (difference.low, difference.high))
     return f"{low} to {high}"
-
-
-def _change(old: float | None, new: float | None) -> float | None:
-    return (new - old) / old if old and new is not None else None
 
 
 def _mark(name: str, folder: int) -> tuple[int, ...]:

@@ -128,19 +128,16 @@ def _headlines(run: Run) -> list[dict[str, str]]:
 
 def _expectations(run: Run) -> list[dict[str, Any]]:
     """Return the results of `[expect]`, with units."""
-    rows = []
-    for outcome in run.outcomes:
-        name = outcome["metric"]
-        rows.append(
-            {
-                "label": label("run", name),
-                "name": name,
-                "bound": bound_in_words(outcome),
-                "value": quantity(name, outcome["value"]),
-                "held": outcome["held"],
-            }
-        )
-    return rows
+    return [
+        {
+            "label": label("run", outcome["metric"]),
+            "name": outcome["metric"],
+            "bound": bound_in_words(outcome),
+            "value": quantity(outcome["metric"], outcome["value"]),
+            "held": outcome["held"],
+        }
+        for outcome in run.outcomes
+    ]
 
 
 def _flow_columns(run: Run) -> list[dict[str, str]]:
@@ -163,13 +160,11 @@ def _emulation(run: Run) -> dict[str, Any] | None:
 def _flows(run: Run) -> list[dict[str, Any]]:
     rows = []
     for index, flow in enumerate(run.flow_metrics):
-        values = {k: quantity(k, v) for k, v in flow.items() if v is None or _is_number(v)}
+        values = {
+            k: quantity(k, v) for k, v in flow.items() if v is None or type(v) in (int, float)
+        }
         rows.append({**flow, "values": values, "colour": flow_style(index).colour})
     return rows
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def drawn(sketch: Sketch, details: list[Detail], recorded: dict[int, pages.Packets]) -> pages.Drawn:

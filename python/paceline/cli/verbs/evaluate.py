@@ -170,15 +170,11 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
     table = console.table("Other", *(m.capitalize() for m in MEASURES), title=title)
     row_of = matrix.controllers.index(controller)
     for nth, name in enumerate(matrix.controllers):
-        cells = (_percent(matrix.cells[m][row_of][nth]) for m in MEASURES)
-        table.add_row(name, *cells)
+        values = (matrix.cells[m][row_of][nth] for m in MEASURES)
+        table.add_row(name, *(NONE if math.isnan(v) else f"{100 * v:.0f} %" for v in values))
     out.print(table)
     met = sum(row["verdict"] == "met" for row in rows)
     out.print(f"{met} of {len(rows)} criteria met")
-
-
-def _percent(value: float) -> str:
-    return NONE if math.isnan(value) else f"{100 * value:.0f} %"
 
 
 def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:

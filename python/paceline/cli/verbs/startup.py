@@ -14,8 +14,6 @@ from paceline.cli.app import Force, Json, app, examples, positive
 from paceline.cli.failure import Failure
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from paceline._paceline import StartupRow
 
 #: Precision of `--find`.
@@ -78,7 +76,7 @@ def startup(
     if plot is not None:
         _draw(rows, plot, force=force)
         value["plot"] = str(plot)
-    shown: list[str | Table] = []
+    shown: list[Any] = []
     if rows:
         table = console.table(
             "Round", "Growth", "t (s)", "cwnd (packets)", "In flight (packets)", "bw (packets/s)"
