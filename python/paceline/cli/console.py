@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -306,11 +306,9 @@ def resumed(name: str, count: int) -> Callable[[int], object]:
     return lambda known: note(f"{name}: {known} of {count} runs already exist")
 
 
-@contextmanager
-def progress(name: str, count: int) -> Iterator[Watch]:
+def progress(name: str, count: int) -> AbstractContextManager[Watch]:
     """Show progress on stderr: a bar in a terminal, elsewhere a line every few seconds."""
     # Only what runs something needs it.
     from paceline.cli.progress import watching
 
-    with watching(name, count, stderr(), quiet=_quiet) as watch:
-        yield watch
+    return watching(name, count, stderr(), quiet=_quiet)
