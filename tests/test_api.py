@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import paceline
@@ -35,6 +36,14 @@ def test_tables_come_without_a_copy(run: paceline.Run) -> None:
     text = str(frame["phase"][0])
     del table, first, second, column
     assert str(frame["phase"][0]) == text
+
+
+def test_the_files_of_tables_describe_their_columns(run: paceline.Run, tmp_path: Path) -> None:
+    run.write(tmp_path / "run")
+    for table in ("flows", "samples", "queue", "events"):
+        described = pq.read_schema(tmp_path / "run" / f"{table}.parquet")
+        assert described.equals(pa.table(run.table(table)).schema, check_metadata=True), table
+        assert described.metadata[b"paceline.schema"] == b"2"
 
 
 def test_other_libraries_take_the_tables(run: paceline.Run) -> None:

@@ -399,8 +399,9 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("schema", "999", "schema 999, but this version of Paceline reads schemas 1 to"),
-        ("schema", '"1"', "schema 1, but this version"),
+        ("schema", "999", "schema 999, but this version of Paceline reads schema 2"),
+        ("schema", "1", "schema 1, but this version of Paceline reads schema 2"),
+        ("schema", '"2"', "schema 2, but this version"),
         ("schema", "true", "schema True, but this version"),
         ("seed", "1" + "0" * 400, "a number of 401 digits"),
         ("seed", "1e999", "the number 1e999 is too large"),

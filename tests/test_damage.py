@@ -194,6 +194,6 @@ def test_an_emulation_without_its_figures_and_another_engine_are_shown(
 def test_what_a_killed_process_left_is_not_compared(whole: Path, cli: Command) -> None:
     group = Path("group")
     shutil.copytree(whole, group / "one-3")
-    shutil.copytree(whole, group / ".two-3.partial-1-0")
+    shutil.copytree(whole, group / ".paceline-1-0")
     value = json.loads(cli("compare", "group", "group", "--json").stdout)
     assert {finding["point"] for finding in value["findings"]} == {"one"}

@@ -398,6 +398,15 @@ def test_what_fails_later_keeps_the_record_up_to_there(
     assert isinstance(last, int)
     assert 4_000_000_000 < last < 4_200_000_000
     assert not (tmp_path / "o").exists()
+    # The next attempt replaces it, unless somebody has put something there.
+    for limit, place in (("3_000_000_000", "o-incomplete"), ("2_000_000_000", "o-incomplete-2")):
+        path.write_text(path.read_text().replace(f"{int(limit) + 10**9:_}", limit))
+        done = cli("run", str(own), "--controller", f"mine={path}", "--out", str(tmp_path / "o"))
+        assert f"the partial run is in {tmp_path / place}" in " ".join(done.stderr.split())
+        last = paceline.read(tmp_path / place).samples["t_ns"].max()
+        assert isinstance(last, int)
+        assert int(limit) < last < int(limit) + 200_000_000
+        (tmp_path / "o-incomplete" / "notes.txt").write_text("mine")
     with pytest.raises(paceline.RunError, match="IndexError"):
         paceline.run(SCENARIO, controllers={"mine": guests.Guest.parse(f"mine={path}")._class()})
 

@@ -100,7 +100,7 @@ def test_what_is_not_there(server: Server, path: str, status: int) -> None:
 
 def test_a_damaged_run_says_so_and_what_is_not_finished_is_not_there(tmp_path: Path) -> None:
     run = paceline.run(SCENARIO)
-    for name in ("good", "cut", "bent", ".half.partial-1"):
+    for name in ("good", "cut", "bent", ".paceline-1-0"):
         run.write(tmp_path / name)
     for table in (tmp_path / "cut").glob("*.parquet"):
         table.write_bytes(table.read_bytes()[:100])

@@ -51,11 +51,7 @@ impl Spoiled {
         let whole = paceline_simulator::run(&scenario, 1, &mut |_| ControlFlow::Continue(()));
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("record");
-        whole
-            .expect("a run")
-            .0
-            .write(&place, None)
-            .expect("a record");
+        whole.expect("a run").0.write(&place).expect("a record");
         let file = |name: &&str| fs::read(place.join(name)).expect("a file of the record");
         Self {
             files: FILES.iter().map(file).collect(),

@@ -112,10 +112,10 @@ impl Run {
         Self::new(self.inner.measured())
     }
 
-    /// Writes the run as a folder; replaces a run, and nothing else. A signal stops it.
+    /// Writes the files of the run into a folder, in the place of files of the same names. A signal stops it.
     fn write(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         let run = self.inner.clone();
-        heard(py, move |stop| run.write_until(&folder, None, stop))?
+        heard(py, move |stop| run.write_until(&folder, stop))?
             .map_err(|error| error::record(py, &error))
     }
 
@@ -162,9 +162,6 @@ pub fn parquet_size(
     file: PathBuf,
     beneath: Option<PathBuf>,
 ) -> PyResult<(u64, u64)> {
-    py.detach(|| match beneath {
-        Some(root) => record::table_size_beneath(&root, &file),
-        None => record::table_size(&file),
-    })
-    .map_err(|error| error::record(py, &error))
+    py.detach(|| record::table_size(&file, beneath.as_deref()))
+        .map_err(|error| error::record(py, &error))
 }

@@ -22,7 +22,7 @@ pub enum RecordError {
         /// Its reason.
         source: io::Error,
     },
-    /// Writing was stopped, and has left nothing behind.
+    /// Writing was stopped.
     #[error("writing the run was stopped")]
     Stopped,
     /// Something other than a run is at this location.
@@ -31,8 +31,8 @@ pub enum RecordError {
         /// The file or folder.
         path: PathBuf,
     },
-    /// A newer version of the program wrote the run, with other tables.
-    #[error("{} has schema {found}, this program reads schemas 1 to {SCHEMA}", path.display())]
+    /// Another version of the program wrote the run, with other tables.
+    #[error("{} has schema {found}, this program reads schema {SCHEMA}; write the record again with this version", path.display())]
     Schema {
         /// The file.
         path: PathBuf,

@@ -39,7 +39,7 @@ pub use error::RecordError;
 pub use expect::{Expectation, Outcome, evaluate};
 pub use fields::{column_name, field_bytes};
 #[cfg(feature = "folder")]
-pub use folder::{Stream, table_size, table_size_beneath};
+pub use folder::{Stream, table_size};
 pub use info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};
 pub use memory::{Held, in_words};
 pub use metric::{FlowMetrics, Metric};

@@ -9,8 +9,8 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use crate::column::SoFar;
 use crate::column::{Column, Complete};
 
-/// Version of the tables and of `run.json`. A change that a reader must know about increments it;
-/// columns added to a table by a later version are filled in when an earlier record is read.
+/// Version of the tables and of `run.json`. A change that a reader must know about increments it, and
+/// records of another version are refused.
 pub const SCHEMA: u32 = 2;
 
 /// Key of the schema version in a table's Arrow metadata.
@@ -82,8 +82,7 @@ pub(crate) trait Row: Sized {
 ///
 /// A column is one line: its name, which ends in its unit, and the type of its cells (see
 /// [`Cell`](crate::column::Cell)); the row's field has the same name and type. An `Option` makes
-/// the column nullable. `#[since(N)]` gives the version of the schema that introduced it: in
-/// earlier records it is null, or zero if it cannot be null.
+/// the column nullable. `#[since(N)]` gives the version of the schema that introduced it.
 macro_rules! table {
     ($(#[doc = $about:literal])+
      $(#[derive($($derive:ident),+)])?

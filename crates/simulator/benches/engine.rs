@@ -200,7 +200,7 @@ fn write(folder: &Path) {
         record = { packets = true, rounds = true }";
     let write = |name: String, scenario: &Scenario| {
         let (run, _) = simulate(scenario, 1);
-        run.write(&folder.join(name), None).expect("a folder");
+        run.write(&folder.join(name)).expect("a folder");
     };
     for cc in controllers().iter().map(|spec| spec.name) {
         for kind in ["W1", "W2", "lossy", "late", "marks"] {
@@ -238,7 +238,7 @@ fn write_scenarios(folder: &Path, scenarios: &Path) {
             let scenario = scenario.unwrap_or_else(|wrong| panic!("{wrong:?}"));
             let (run, _) = simulate(&scenario, scenario.run.seed);
             let name = file.file_stem().expect("a name");
-            run.write(&folder.join(name), None).expect("a folder");
+            run.write(&folder.join(name)).expect("a folder");
         }
     }
 }

@@ -263,7 +263,7 @@ fn written(run: &Run, folder: &Path) -> Result<u64, String> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| error.to_string())?;
     }
-    run.write(folder, None)
+    run.write(folder)
         .map_err(|error| format!("cannot write the record: {error}"))?;
     let again =
         Run::read(folder, u64::MAX).map_err(|error| format!("cannot read the record: {error}"))?;

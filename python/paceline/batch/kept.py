@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -258,8 +259,11 @@ class Batch:
 
     def _keep_broken(self, task: Task, run: Run) -> None:
         """Keep the partial run that a user-defined controller has ended."""
-        self.broken = store.incomplete(self._of(task.job)[1])
-        run.inner.write(self.broken)
+        part = store.incomplete(self._of(task.job)[1])
+        # That of an earlier attempt, if nobody has changed it.
+        with suppress(StoreError):
+            store.delete(part)
+        self.broken, _ = store.keep(part, run.inner.write, rivals=store.numbered(part, 2))
 
     def _result(self) -> dict[str, Any]:
         reused = {"reused": True} if self.reused == self.count else {}

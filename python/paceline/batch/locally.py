@@ -41,7 +41,10 @@ class _Spool:
         return Path(self.folder) / str(number)
 
     def __call__(self, number: int, _: Job, run: Run) -> None:
-        run.inner.write(self.place(number))
+        # A process that is killed here leaves nothing that is taken for a run.
+        fresh = self.place(number).with_suffix(".fresh")
+        run.inner.write(fresh)
+        fresh.rename(self.place(number))
 
 
 @dataclass

@@ -34,18 +34,6 @@ pub fn describe(schema: &Schema) -> String {
     base64(&[&MARK, &(flat.len() as u32).to_le_bytes(), &flat[..]].concat())
 }
 
-/// The value of a key in the metadata of a schema that is described.
-pub fn metadata(described: &str, key: &str) -> Option<String> {
-    let message = from_base64(described)?;
-    let flat = Reader(message.strip_prefix(&MARK)?.get(4..)?);
-    let schema = flat.follow(flat.slot(flat.follow(0)?, 2)?)?;
-    let pairs = flat.follow(flat.slot(schema, 2)?)?;
-    (0..flat.number(pairs)?)
-        .map_while(|nth| flat.follow(pairs + 4 + 4 * nth))
-        .find(|pair| flat.text(*pair, 0) == Some(key))
-        .and_then(|pair| flat.text(pair, 1).map(str::to_owned))
-}
-
 /// A flatbuffer that grows at its end: what is referred to follows what refers to it.
 struct Flat {
     bytes: Vec<u8>,
@@ -200,43 +188,6 @@ impl Flat {
     }
 }
 
-/// A flatbuffer of others, which may contain anything.
-struct Reader<'b>(&'b [u8]);
-
-impl<'b> Reader<'b> {
-    fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.0.get(at..)?.first_chunk().copied()
-    }
-
-    fn number(&self, at: usize) -> Option<usize> {
-        usize::try_from(u32::from_le_bytes(self.bytes(at)?)).ok()
-    }
-
-    /// What a place refers to.
-    fn follow(&self, at: usize) -> Option<usize> {
-        at.checked_add(self.number(at)?)
-    }
-
-    /// Where a table has a field.
-    fn slot(&self, table: usize, nth: usize) -> Option<usize> {
-        let back = i32::from_le_bytes(self.bytes(table)?);
-        let layout = usize::try_from(i64::try_from(table).ok()? - i64::from(back)).ok()?;
-        let at = 4 + 2 * nth;
-        let length = usize::from(u16::from_le_bytes(self.bytes(layout)?));
-        if at + 2 > length {
-            return None;
-        }
-        let offset = usize::from(u16::from_le_bytes(self.bytes(layout.checked_add(at)?)?));
-        (offset > 0).then_some(table + offset)
-    }
-
-    fn text(&self, table: usize, nth: usize) -> Option<&'b str> {
-        let at = self.follow(self.slot(table, nth)?)?;
-        let text = self.0.get(at.checked_add(4)?..)?.get(..self.number(at)?)?;
-        str::from_utf8(text).ok()
-    }
-}
-
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 fn base64(bytes: &[u8]) -> String {
@@ -259,27 +210,9 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    for four in text.trim_end_matches('=').as_bytes().chunks(4) {
-        let mut all = 0_u32;
-        for octet in four {
-            let value = DIGITS.iter().position(|digit| digit == octet)?;
-            all = all << 6 | value as u32;
-        }
-        let all = all << (6 * (4 - four.len())) << 8;
-        bytes.extend(&all.to_be_bytes()[..four.len() - 1]);
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
-    use arrow_schema::DataType;
-
     use super::*;
-    use crate::rows::TABLES;
-    use crate::table::{SCHEMA_KEY, schema};
 
     #[test]
     fn base64_is_as_in_rfc_4648() {
@@ -293,36 +226,7 @@ mod tests {
             ("foobar", "Zm9vYmFy"),
         ] {
             assert_eq!(base64(bytes.as_bytes()), text);
-            assert_eq!(from_base64(text).unwrap(), bytes.as_bytes());
         }
         assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
-        assert_eq!(from_base64("Zm9v!"), None);
-    }
-
-    #[test]
-    fn what_is_described_is_found() {
-        for table in TABLES {
-            let of = schema(table.columns.iter().map(|column| column.field()).collect());
-            let described = describe(&of);
-            assert_eq!(metadata(&described, SCHEMA_KEY).as_deref(), Some("2"));
-            assert_eq!(metadata(&described, "unit"), None);
-        }
-    }
-
-    /// Every cut and every changed byte: another answer or none, and no panic.
-    #[test]
-    fn damage_is_nothing_found() {
-        let one = Field::new("a", DataType::Int64, false);
-        let described = describe(&schema(vec![one]));
-        let message = from_base64(&described).unwrap();
-        for length in 0..message.len() {
-            let _ = metadata(&base64(&message[..length]), SCHEMA_KEY);
-            for change in [0x01, 0x80, 0xff] {
-                let mut bent = message.clone();
-                bent[length] ^= change;
-                let _ = metadata(&base64(&bent), SCHEMA_KEY);
-            }
-        }
-        assert_eq!(metadata("", SCHEMA_KEY), None);
     }
 }

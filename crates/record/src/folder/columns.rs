@@ -423,7 +423,7 @@ mod tests {
     fn damage_is_no_panic() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("run");
-        two_flows().write(&dir, None).unwrap();
+        two_flows().write(&dir).unwrap();
         let file = dir.join("events.parquet");
         let whole = fs::read(&file).unwrap();
         for at in (4..whole.len()).step_by(5) {

@@ -213,7 +213,6 @@ mod tests {
 
     use parquet::basic::Encoding;
     use parquet::data_type::{ByteArray, ByteArrayType};
-    use parquet::file::metadata::KeyValue;
     use parquet::file::properties::WriterProperties;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::file::writer::SerializedFileWriter;
@@ -234,7 +233,7 @@ mod tests {
     fn read(bend: impl Fn(&Path)) -> String {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("run");
-        two_flows().write(&dir, None).unwrap();
+        two_flows().write(&dir).unwrap();
         bend(&dir.join("samples.parquet"));
         Run::read(&dir, 100_000_000).unwrap_err().to_string()
     }
@@ -279,8 +278,6 @@ mod tests {
             let file = File::create(path).unwrap();
             let mut writer =
                 SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).unwrap();
-            let version = KeyValue::new("paceline.schema".to_owned(), "1".to_owned());
-            writer.append_key_value_metadata(version);
             let mut group = writer.next_row_group().unwrap();
             let mut column = group.next_column().unwrap().unwrap();
             let texts = vec![long.clone(); 1000];

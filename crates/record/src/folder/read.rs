@@ -21,13 +21,12 @@ use serde_json::Value;
 
 use crate::column::{Kind, field};
 use crate::error::{RecordError, at};
-use crate::folder::files::{RUN, SCENARIO, table_path};
-use crate::folder::{arrow, columns, pages, upgrade};
+use crate::folder::{RUN, SCENARIO, columns, pages, table_path};
 use crate::info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};
 use crate::regular;
 use crate::rows::TABLES;
 use crate::run::Run;
-use crate::table::{SCHEMA, SCHEMA_KEY, Table, schema};
+use crate::table::{SCHEMA, Table, schema};
 use crate::view::TableView;
 
 /// How a file is opened.
@@ -38,8 +37,8 @@ impl Run {
     /// tables.
     ///
     /// # Errors
-    /// [`RecordError::NotARun`] when the folder contains no run, [`RecordError::Schema`] when a
-    /// newer version of the program wrote it, [`RecordError::TooLarge`] beyond the limit, and the
+    /// [`RecordError::NotARun`] when the folder contains no run, [`RecordError::Schema`] when
+    /// another version of the program wrote it, [`RecordError::TooLarge`] beyond the limit, and the
     /// others when it is damaged.
     pub fn read(dir: &Path, limit: u64) -> Result<Self, RecordError> {
         Self::read_from(dir, limit, &regular::open)
@@ -50,7 +49,6 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::read`].
-    #[cfg(unix)]
     pub fn read_beneath(root: &Path, dir: &Path, limit: u64) -> Result<Self, RecordError> {
         Self::read_from(dir, limit, &|path| regular::open_beneath(root, path))
     }
@@ -69,11 +67,10 @@ impl Run {
             source,
         };
         let value: Value = serde_json::from_str(&text).map_err(json)?;
-        let found = match value.get("schema") {
-            Some(found) => found.to_string(),
-            None => return Err(RecordError::NotARun { path: dir.into() }),
-        };
-        version(&path, Some(&found))?;
+        if value.get("schema").is_none() {
+            return Err(RecordError::NotARun { path: dir.into() });
+        }
+        check_schema(&path, &value)?;
         let run: RunFile = serde_json::from_value(value).map_err(json)?;
         let scenario_path = dir.join(SCENARIO);
         let scenario_toml = read_text(&scenario_path).map_err(at(&scenario_path))?;
@@ -102,13 +99,15 @@ impl Run {
     }
 }
 
-/// The version of the schema that a file was written in, if this program reads it.
-pub(super) fn version(path: &Path, found: Option<&str>) -> Result<u32, RecordError> {
-    let known = |version: &u32| (1..=SCHEMA).contains(version);
-    let version = found.and_then(|found| found.parse().ok()).filter(known);
-    version.ok_or_else(|| RecordError::Schema {
+/// Refuses the description of a run in another schema.
+pub(super) fn check_schema(path: &Path, described: &Value) -> Result<(), RecordError> {
+    let found = described.get("schema");
+    if found.and_then(Value::as_u64) == Some(SCHEMA.into()) {
+        return Ok(());
+    }
+    Err(RecordError::Schema {
         path: path.into(),
-        found: found.unwrap_or("none").into(),
+        found: found.map_or_else(|| "none".into(), Value::to_string),
     })
 }
 
@@ -198,8 +197,8 @@ fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
     Ok(flows)
 }
 
-/// Reads a table from its file, converted to this version. Returns also its memory, at most `limit`
-/// bytes; `None` when there is no file.
+/// Reads a table from its file. Returns also its memory, at most `limit` bytes; `None` when there is
+/// no file.
 fn read_table(
     dir: &Path,
     table: &Table,
@@ -212,37 +211,22 @@ fn read_table(
         file => file.map_err(at(&path))?,
     };
     let opened = Opened::new(file, &path, limit)?;
-    let version = version(&path, opened.version().as_deref())?;
-    let batch = opened.read();
-    let mut batch = batch.map_err(|source| RecordError::Parquet {
-        path: path.clone(),
-        source,
-    })?;
-    if version < SCHEMA {
-        batch = upgrade::table(table, version, &batch)?;
-    }
+    let batch = (opened.read()).map_err(|source| RecordError::Parquet { path, source })?;
     Ok(Some((conform(table, &batch)?, opened.bytes)))
 }
 
 /// The number of rows of a Parquet file, and the memory needed to read them, in bytes, according to
-/// its metadata.
+/// its metadata, which its pages do not contradict. With `beneath` it is a file below that folder,
+/// and no link below it is followed.
 ///
 /// # Errors
 /// [`RecordError::Io`] and [`RecordError::Parquet`].
-pub fn table_size(path: &Path) -> Result<(u64, u64), RecordError> {
-    let file = regular::open(path).map_err(at(path))?;
-    let opened = Opened::new(file, path, u64::MAX)?;
-    Ok((opened.rows, opened.bytes))
-}
-
-/// The same for a file below a folder, at the given path; no link below that folder is followed.
-///
-/// # Errors
-/// As [`table_size`].
-#[cfg(unix)]
-pub fn table_size_beneath(root: &Path, path: &Path) -> Result<(u64, u64), RecordError> {
-    let file = regular::open_beneath(root, path).map_err(at(path))?;
-    let opened = Opened::new(file, path, u64::MAX)?;
+pub fn table_size(path: &Path, beneath: Option<&Path>) -> Result<(u64, u64), RecordError> {
+    let file = match beneath {
+        Some(root) => regular::open_beneath(root, path),
+        None => regular::open(path),
+    };
+    let opened = Opened::new(file.map_err(at(path))?, path, u64::MAX)?;
     Ok((opened.rows, opened.bytes))
 }
 
@@ -289,21 +273,6 @@ impl Opened {
             rows,
             bytes,
         })
-    }
-
-    /// The version of the schema in which it was written.
-    fn version(&self) -> Option<String> {
-        let pairs = self
-            .reader
-            .metadata()
-            .file_metadata()
-            .key_value_metadata()?;
-        let value = |key| {
-            let mut pairs = pairs.iter();
-            pairs.find(|pair| pair.key == key)?.value.as_deref()
-        };
-        let told = value(SCHEMA_KEY).map(str::to_owned);
-        told.or_else(|| arrow::metadata(value(arrow::KEY)?, SCHEMA_KEY))
     }
 
     fn read(&self) -> Result<RecordBatch, ParquetError> {

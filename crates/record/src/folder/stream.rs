@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::column::{Coding, Column, Complete, NONE, Text, field};
 use crate::error::{RecordError, at};
-use crate::folder::read::{check_ids, too_large, version};
+use crate::folder::read::{check_ids, check_schema, too_large};
 use crate::info::RunInfo;
 use crate::memory::Held;
 use crate::packed::{Packed, pack, unpack};
@@ -111,9 +111,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`RecordError::Stream`], [`RecordError::Json`], [`RecordError::Value`] and [`RecordError::Column`] when it is
-    /// damaged, [`RecordError::Schema`] when a newer version of the program wrote it, [`RecordError::TooLarge`]
+    /// damaged, [`RecordError::Schema`] when another version of the program wrote it, [`RecordError::TooLarge`]
     /// beyond the limit.
-    #[cfg(unix)]
     pub fn read_beneath(root: &Path, path: &Path, limit: u64) -> Result<Option<Run>, RecordError> {
         let file = regular::open_beneath(root, path).map_err(at(path))?;
         let length = file.metadata().map_err(at(path))?.len();
@@ -179,7 +178,7 @@ fn read_stream(mut rest: &[u8], path: &Path, limit: u64) -> Result<Option<Run>, 
         source,
     };
     let value: Value = serde_json::from_slice(header).map_err(json)?;
-    version(path, value.get("schema").map(Value::to_string).as_deref())?;
+    check_schema(path, &value)?;
     let header: Header<'_> = serde_json::from_value(value).map_err(json)?;
     let damaged = |what| RecordError::Stream {
         path: path.into(),

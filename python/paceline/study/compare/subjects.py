@@ -157,10 +157,10 @@ def _of_document(document: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def _schema(found: object) -> None:
-    if type(found) is not int or not 1 <= found <= _paceline.RECORD_SCHEMA:
+    if type(found) is not int or found != _paceline.RECORD_SCHEMA:
         raise ValueError(
             f"it has schema {found}, but this version of Paceline "
-            f"reads schemas 1 to {_paceline.RECORD_SCHEMA}"
+            f"reads schema {_paceline.RECORD_SCHEMA}"
         )
 
 

@@ -161,7 +161,7 @@ proptest! {
         if let Ok(Some(run)) = read(&bytes) {
             // It can be looked at, and kept.
             let place = folder.path().join("run");
-            run.write(&place, None).unwrap();
+            run.write(&place).unwrap();
             assert_eq!(Run::read(&place, LIMIT).unwrap().digest(), run.digest());
         }
     }
