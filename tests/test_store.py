@@ -9,6 +9,7 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +309,21 @@ def test_what_a_killed_process_left_is_removed_and_what_looks_like_it_is_not(
         ".paceline-mine",
         "one",
     ]
+
+
+def test_many_may_write_at_once_and_remove_nothing_of_each_other(tmp_path: Path) -> None:
+    def write(fresh: Path) -> None:
+        fresh.mkdir()
+        (fresh / "run.json").write_text("{}")
+
+    def keep(nth: int) -> tuple[Path, list[str]]:
+        store._tidy(tmp_path)
+        return store.keep(tmp_path / f"r-{nth % 3}", write)
+
+    with ThreadPoolExecutor(8) as pool:
+        kept = list(pool.map(keep, range(100)))
+    assert kept == [(tmp_path / f"r-{nth % 3}", []) for nth in range(100)]
+    assert sorted(os.listdir(tmp_path)) == ["r-0", "r-1", "r-2"]
 
 
 KILLED = """

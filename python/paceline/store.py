@@ -18,7 +18,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -149,26 +148,16 @@ class Manifest:
 
 
 def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
+    return os.path.isfile(path) and not os.path.islink(path)
 
 
 def _is_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(path.lstat().st_mode)
-    except OSError:
-        return False
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _is_special(path: Path) -> bool:
     """Return whether the path is a device or a pipe."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def _inside(folder: Path, name: str) -> bool:
