@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 #: Colours in a palette.
-COLOURS = 64
+COLOURS = 32
 USED = re.compile(r'(?:href="|url\()#([^")]+)')
 STYLE = re.compile(r' style="([^"]*)"')
 
@@ -73,7 +73,7 @@ def _number(number: float) -> str:
 def png(octets: bytes) -> bytes:
     """Return a PNG with a palette."""
     with Image.open(BytesIO(octets)) as image:
-        if image.mode == "P":
+        if image.mode == "P" and len(image.getcolors()) <= COLOURS:
             return octets
         shown = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     out = BytesIO()

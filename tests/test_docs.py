@@ -90,7 +90,7 @@ def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
 @pytest.mark.skipif("PACELINE_FULL" not in os.environ, reason="half a minute; in make ci-full")
 def test_what_a_stock_kernel_lacks_is_derived_within_two_packets() -> None:
     paths = load("derived").measure()["paths"].inputs
-    assert paths["rs.txif"].count == 42766
+    assert paths["rs.txif"].count == 41252
     assert paths["rs.txif"].most <= 2
     assert paths["rs.lost"].equal == paths["rs.lost"].count
 
