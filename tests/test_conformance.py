@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -229,6 +230,7 @@ def test_the_command_names_what_it_does_not_know(cli: Command, tmp_path: Path) -
 RECOVERY = ROOT / "conformance" / "linux-recovery"
 
 SCRIPT = """\
+[loss]
 about = "One segment is lost"
 writes = [{ segments = 40 }]
 drop = ["15"]
@@ -238,7 +240,7 @@ drop = ["15"]
 def scripts_of(folder: Path, script: str = SCRIPT, trace: str | None = None) -> Path:
     (folder / "loss.toml").write_text(script)
     if trace is not None:
-        (folder / "loss.txt").write_text(trace)
+        (folder / "loss.txt").write_text(f"[other]\n# Linux\n[loss]\n{trace}")
     return folder
 
 
@@ -246,7 +248,8 @@ def test_recovery_is_compared_with_linux(cli: Command) -> None:
     result = cli("conformance", "--recovery", RECOVERY, "recovery", "--json")
     cases = json.loads(result.stdout)["cases"]
     assert result.returncode == 0
-    assert {case["id"] for case in cases} == {f"recovery/{p.stem}" for p in RECOVERY.glob("*.toml")}
+    names = [name for file in RECOVERY.glob("*.toml") for name in tomllib.loads(file.read_text())]
+    assert sorted(case["id"] for case in cases) == sorted(f"recovery/{name}" for name in names)
     assert {case["suite"] for case in cases} == {"linux-recovery"}
     result = cli("conformance", "--recovery", RECOVERY, "recovery/loss-one")
     assert "Linux 6.18" in result.stdout
@@ -270,7 +273,8 @@ def test_a_sender_that_does_otherwise_is_shown(cli: Command, tmp_path: Path) -> 
     ("script", "trace", "message"),
     [
         (SCRIPT, None, "loss.txt"),
-        (SCRIPT, "# Linux\nx\n", "line 2 is none of a trace"),
+        (SCRIPT, "# Linux\nx\n", "line 5 is none of a trace"),
+        (SCRIPT.replace("[loss]", "[last]"), "# Linux\n", "no [last]"),
     ],
 )
 def test_a_script_without_a_trace_fails(

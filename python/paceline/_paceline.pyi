@@ -74,7 +74,7 @@ class Case(TypedDict):
     evidence: str
 
 class LiveCase(Case):
-    trace: str | None
+    trace: tuple[str, str] | None
 
 class Table:
     columns: list[str]

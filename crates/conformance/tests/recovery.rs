@@ -33,11 +33,15 @@ fn what_is_expected_to_differ_is_in_the_list_of_divergences() {
     }
 }
 
-const LOSS: &str = "writes = [{ segments = 40 }]\ndrop = [\"15\"]\n";
+/// A script with a loss.
+fn loss() -> Script {
+    let script = "[loss]\nwrites = [{ segments = 40 }]\ndrop = [\"15\"]\n";
+    Script::read(script).unwrap().remove("loss").unwrap()
+}
 
 /// The trace of our own transmissions, altered.
 fn bent(bend: impl Fn(&mut String)) -> Option<usize> {
-    let script = Script::read(LOSS).unwrap();
+    let script = loss();
     let kernel = "Linux".to_owned();
     let sent = play(&script, Recovery::RackPrr);
     let mut text = Trace {
@@ -58,7 +62,7 @@ fn segments_their_order_and_times_are_compared() {
         let found = text.lines().position(|line| line.ends_with(&end));
         found.unwrap_or_else(|| panic!("no {segment} in {text}")) - 1
     };
-    let script = Script::read(LOSS).unwrap();
+    let script = loss();
     let text = Trace {
         kernel: "Linux".to_owned(),
         sent: play(&script, Recovery::RackPrr),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use paceline_conformance::recovery::{self, Trace, judge};
+use paceline_conformance::recovery::{self, judge};
 use paceline_conformance::{Case, Replay, trace_id, traces};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -39,7 +39,8 @@ pub fn recovery_scripts(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'
 }
 
 /// Plays the scripts of `folder` whose cases are among `ids` (all, if there are none) to this
-/// machine's kernel and to our sender. Returns a row each, with the kernel's `trace`, or none.
+/// machine's kernel and to our sender. Returns a row each, with the kernel's `trace` as the name of
+/// its file and the text there, or none.
 /// `step(id)` is called after each script that the kernel has played.
 #[pyfunction]
 pub fn recovery_live(
@@ -52,7 +53,7 @@ pub fn recovery_live(
         // An exception in it does not end the play.
         let _ = Python::attach(|py| step.call1(py, (name,)).map(drop));
     };
-    let played = py.detach(|| -> io::Result<Vec<(Case, Option<Trace>)>> {
+    let played = py.detach(|| -> io::Result<Vec<(Case, Option<(String, String)>)>> {
         let mut scripts = recovery::scripts(&folder)?;
         scripts.retain(|script| ids.is_empty() || ids.contains(&script.id()));
         let traces = crate::engine::record_recovery(&scripts, &heard);
@@ -60,7 +61,12 @@ pub fn recovery_live(
             .iter()
             .zip(traces)
             .map(|(script, trace)| match trace {
-                Ok(trace) => (judge(script, &trace), Some(trace)),
+                Ok(trace) => {
+                    let file = script.traces();
+                    let file = file.file_name().unwrap_or_default().to_string_lossy();
+                    let text = format!("[{}]\n{}", script.name, trace.write());
+                    (judge(script, &trace), Some((file.into_owned(), text)))
+                }
                 Err(why) => (script.failed(why), None),
             });
         Ok(judged.collect())
@@ -70,7 +76,7 @@ pub fn recovery_live(
         .iter()
         .map(|(case, trace)| {
             let dict = row(py, case)?;
-            dict.set_item("trace", trace.as_ref().map(Trace::write))?;
+            dict.set_item("trace", trace)?;
             Ok(dict)
         })
         .collect()

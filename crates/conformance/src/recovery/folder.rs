@@ -1,4 +1,4 @@
-//! Folders of scripts, `NAME.toml`, and their traces, `NAME.txt`.
+//! Folders of scripts, `FILE.toml`, and their traces, `FILE.txt`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -23,6 +23,11 @@ impl Played {
     /// The name of its case.
     pub fn id(&self) -> String {
         format!("recovery/{}", self.name)
+    }
+
+    /// The file of its trace.
+    pub fn traces(&self) -> PathBuf {
+        self.file.with_extension("txt")
     }
 
     /// The case of a script that could not be played.
@@ -58,17 +63,17 @@ pub fn scripts(dir: &Path) -> io::Result<Vec<Played>> {
         let message = format!("{}: {what}", file.display());
         io::Error::new(io::ErrorKind::InvalidData, message)
     };
-    let read = |file: PathBuf| {
+    let mut played = Vec::new();
+    for file in files {
         let text = fs::read_to_string(&file).map_err(|error| wrong(&file, error.to_string()))?;
-        let script = Script::read(&text).map_err(|error| wrong(&file, error.to_string()))?;
-        let name = file.file_stem().unwrap_or_default();
-        Ok(Played {
-            name: name.to_string_lossy().into_owned(),
-            file,
+        let scripts = Script::read(&text).map_err(|error| wrong(&file, error.to_string()))?;
+        played.extend(scripts.into_iter().map(|(name, script)| Played {
+            name,
+            file: file.clone(),
             script,
-        })
-    };
-    files.into_iter().map(read).collect()
+        }));
+    }
+    Ok(played)
 }
 
 /// Plays every script of a folder to our sender, against its trace.
@@ -81,13 +86,26 @@ pub fn cases(dir: &Path) -> io::Result<Vec<Case>> {
 }
 
 fn replay(played: &Played) -> Case {
-    let file = played.file.with_extension("txt");
+    let file = played.traces();
     let failed = |what: String| played.failed(format!("{}: {what}", file.display()));
-    match fs::read_to_string(&file).map(|text| Trace::read(&text)) {
-        Ok(Ok(trace)) => judge(played, &trace),
-        Ok(Err(line)) => failed(format!("line {line} is none of a trace")),
-        Err(error) => failed(error.to_string()),
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) => return failed(error.to_string()),
+    };
+    let Some((above, trace)) = part(&text, &played.name) else {
+        return failed(format!("no [{}]", played.name));
+    };
+    match Trace::read(trace) {
+        Ok(trace) => judge(played, &trace),
+        Err(line) => failed(format!("line {} is none of a trace", above + line)),
     }
+}
+
+/// The part of a file of traces below `[NAME]`, and the number of lines above it.
+fn part<'a>(text: &'a str, name: &str) -> Option<(usize, &'a str)> {
+    let (above, below) = text.split_once(&format!("[{name}]\n"))?;
+    let trace = below.split_once("\n[").map_or(below, |(trace, _)| trace);
+    Some((above.lines().count() + 1, trace))
 }
 
 /// Plays a script to our sender, with the default kind of recovery and with the kernel's, and

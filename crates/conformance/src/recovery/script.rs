@@ -1,5 +1,6 @@
 //! A script: the application's writes, and the path's treatment of each transmission.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -209,37 +210,44 @@ impl Script {
     const MOST: u64 = 10_000;
     const LONGEST: Duration = Duration::from_secs(600);
 
-    /// Reads one.
+    /// Reads the scripts of a file, each a table, by their names.
     ///
     /// # Errors
     /// If the text is not TOML, a key is unknown or a value is out of bounds.
-    pub fn read(text: &str) -> Result<Self, ScriptError> {
-        let script: Self = toml::from_str(text)
+    pub fn read(text: &str) -> Result<BTreeMap<String, Self>, ScriptError> {
+        let mut scripts: BTreeMap<String, Self> = toml::from_str(text)
             .map_err(|error| ScriptError(error.to_string().trim_end().into()))?;
-        let script = match script.drawn {
-            Some(seed) => script.draw(seed),
-            None => script,
-        };
-        let wrong = |what: &str| Err(ScriptError(what.into()));
-        let segments = script.writes.iter().map(|write| write.segments);
+        for (name, script) in &mut scripts {
+            if let Some(seed) = script.drawn {
+                *script = script.clone().draw(seed);
+            }
+            script
+                .check()
+                .map_err(|what| ScriptError(format!("[{name}]: {what}")))?;
+        }
+        Ok(scripts)
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let segments = self.writes.iter().map(|write| write.segments);
         match segments.fold(0, u64::saturating_add) {
-            0 => return wrong("nothing is written: writes = [{ segments = 20 }]"),
-            Self::MOST.. => return wrong("`writes`: no more than 9999 segments"),
+            0 => return Err("nothing is written: writes = [{ segments = 20 }]"),
+            Self::MOST.. => return Err("`writes`: no more than 9999 segments"),
             _ => {}
         }
-        if !script.writes.is_sorted_by_key(|write| write.at) {
-            return wrong("`writes`: in the order of their times");
+        if !self.writes.is_sorted_by_key(|write| write.at) {
+            return Err("`writes`: in the order of their times");
         }
-        if !(Duration::from_millis(10)..=Duration::from_secs(2)).contains(&script.rtt) {
-            return wrong("`rtt`: from 10 ms to 2 s");
+        if !(Duration::from_millis(10)..=Duration::from_secs(2)).contains(&self.rtt) {
+            return Err("`rtt`: from 10 ms to 2 s");
         }
-        if script.end > Self::LONGEST {
-            return wrong("`end`: no more than 600 s");
+        if self.end > Self::LONGEST {
+            return Err("`end`: no more than 600 s");
         }
-        if script.initial_window == 0 || script.ack_every == 0 {
-            return wrong("`initial_window` and `ack_every`: 1 at least");
+        if self.initial_window == 0 || self.ack_every == 0 {
+            return Err("`initial_window` and `ack_every`: 1 at least");
         }
-        Ok(script)
+        Ok(())
     }
 
     /// The RTT of the handshake is the minimum: results that depend on the minimum RTT then do not
@@ -325,7 +333,8 @@ mod tests {
     #[test]
     fn a_script_says_what_is_wrong_with_it() {
         let writes = "writes = [{ segments = 5 }]\n";
-        assert!(Script::read(writes).is_ok());
+        let read = |text: &str| Script::read(&format!("[one]\n{text}"));
+        assert!(read(writes).is_ok());
         for (text, says) in [
             ("", "nothing is written"),
             ("writes = [{ segments = 0 }]", "nothing is written"),
@@ -342,15 +351,18 @@ mod tests {
             (&format!("{writes}ack_every = 0"), "ack_every"),
             (&format!("{writes}end = \"601 s\""), "end"),
         ] {
-            let error = Script::read(text).unwrap_err().to_string();
+            let error = read(text).unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
         }
     }
 
     #[test]
     fn a_seed_draws_the_same_script_each_time() {
-        let drawn = |seed| Script::read(&format!("drawn = {seed}")).unwrap();
+        let drawn = |seed| {
+            let scripts = Script::read(&format!("one.drawn = {seed}")).unwrap();
+            scripts["one"].drop.clone()
+        };
         assert_eq!(drawn(1), drawn(1));
-        assert_ne!(drawn(1).drop, drawn(2).drop);
+        assert_ne!(drawn(1), drawn(2));
     }
 }

@@ -190,7 +190,7 @@ def _golden(folder: Path, wanted: Callable[[str], bool]) -> list[dict[str, Any]]
 
 
 def _recovery(folder: Path) -> list[dict[str, Any]]:
-    hint = "a folder of scripts holds NAME.toml, and what a kernel sent in NAME.txt"
+    hint = "a folder of scripts holds FILE.toml, and what a kernel sent in FILE.txt"
     with failing(OSError, "bad-script", hint):
         return [dict(case) for case in _paceline.recovery_scripts(folder)]
 
@@ -208,8 +208,9 @@ def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, 
         folder, ids, lambda id_: console.note(f"played {id_}", style="dim")
     ):
         if options.record is not None and case["trace"] is not None:
-            name = case["id"].rpartition("/")[2]
-            (options.record / f"{name}.txt").write_text(case["trace"])
+            name, text = case["trace"]
+            with (options.record / name).open("a") as file:
+                file.write(text)
         rows.append(dict(case))
     return rows
 
