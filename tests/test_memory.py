@@ -1,4 +1,4 @@
-"""What runs and readers may take in memory: estimated, shared, enforced, and never an abort."""
+"""What runs and readers may take in memory: shared, enforced, and never an abort."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -13,19 +14,11 @@ import pytest
 
 import paceline
 from conftest import SCENARIO, Command
-from paceline import _paceline, memory, runs
+from paceline import memory, runs
 from paceline.errors import MemoryLimitError, ScenarioError
 from paceline.quantities import size_bytes
 
 MB = 10**6
-
-#: Each with a row every millisecond.
-MANY = """\
-schema = 1
-run = { duration = "10 s", sample_interval = "1 ms" }
-path = { rate = "1 Gbit/s", rtt = "40 ms", queue = { kind = "droptail", size = "1 bdp" } }
-flows = [{ cc = "reno", count = 10_000 }]
-"""
 
 PACKETS = """\
 schema = 1
@@ -51,55 +44,27 @@ def test_sizes_have_units(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "4", "4 gb", "-1 GB", "GB", "1e3 MB", "0 MB"])
 def test_a_size_without_sense_is_refused(text: str, scenario: Path, cli: Command) -> None:
-    result = cli("check", scenario, "--memory", text)
+    result = cli("run", scenario, "--memory", text)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
 
 
 def test_every_verb_that_runs_or_reads_takes_a_limit(cli: Command) -> None:
-    verbs = "run check sweep claims conformance evaluate report sequence export compare serve"
+    verbs = "run sweep claims conformance evaluate report sequence export compare serve"
     for verb in (*verbs.split(), "reference export"):
         told = " ".join(cli(*verb.split(), "--help").stdout.split())
         assert "--memory" in told, verb
         assert "half of the free memory" in told, verb
 
 
-def test_what_cannot_fit_is_refused_before_it_begins(tmp_path: Path, cli: Command) -> None:
-    (tmp_path / "many.toml").write_text(MANY)
-    for verb, code in (("check", 2), ("run", 2)):
-        result = cli(verb, "many.toml", "--memory", "1 GB")
-        assert result.returncode == code, result
-        assert "at least" in result.stderr
-        assert "`samples`" in result.stderr
-        assert "a longer run.sample_interval" in result.stderr
-    assert not (tmp_path / "runs").exists()
-    result = cli("check", "many.toml", "--memory", "1 GB", "--json")
-    assert json.loads(result.stdout)["error"]["kind"] == "memory"
-
-
-def test_check_says_what_a_run_takes(tmp_path: Path, scenario: Path, cli: Command) -> None:
-    result = cli("check", scenario, "--memory", "1 GB")
+def test_check_counts_the_rows_of_a_run(tmp_path: Path, cli: Command) -> None:
+    text = PACKETS.replace('cc = "reno"', 'cc = "reno", count = 20')
+    (tmp_path / "packets.toml").write_text(text)
+    result = cli("check", "packets.toml")
     assert result.returncode == 0
-    assert "and may use 1.000 GB" in result.stderr
-    said = json.loads(cli("check", scenario, "--memory", "1 GB", "--json").stdout)["memory"]
-    assert 0 < said["least_bytes"] < said["most_bytes"] < said["limit_bytes"] == 1000 * MB
-    assert said["parts"]["samples"]["least_bytes"] > 0
-    # It may be too much, if the path is as full as it can be.
-    (tmp_path / "packets.toml").write_text(PACKETS)
-    result = cli("check", "packets.toml", "--memory", "1 GB")
-    assert result.returncode == 0
-    told = " ".join(result.stderr.split())
-    assert "for `packets`; beyond 1.000 GB it will be ended" in told
-    assert "run.record.packets = false" in told
-
-
-def test_the_estimate_is_no_less_than_what_is_taken(run: paceline.Run) -> None:
-    plan = _paceline.check(SCENARIO, "scenario.toml")
-    said = {name: (least, most) for name, least, most, _ in plan.memory()["parts"]}
-    for table, extra in (("samples", 36), ("queue", 16)):
-        frame = pl.DataFrame(run.table(table))
-        least, most = said[table]
-        assert least * 0.6 < len(frame) * (frame.width * 8 + extra) < most * 1.5, table
+    # 20 flows, a row each 10 ms for 600 s.
+    assert "a run has 1,200,000 rows of samples" in result.stderr
+    assert json.loads(cli("check", "packets.toml", "--json").stdout)["sample_rows"] == 1_200_000
 
 
 def test_a_run_beyond_its_limit_ends_and_leaves_nothing(tmp_path: Path, cli: Command) -> None:
@@ -113,22 +78,27 @@ def test_a_run_beyond_its_limit_ends_and_leaves_nothing(tmp_path: Path, cli: Com
     assert "of it for `packets`, and may take 5.0 MB" in told
     assert "choose run.record.packets = false" in told
     assert not list(tmp_path.rglob("run.json"))
+    result = cli("run", "packets.toml", "--memory", "5 MB", "--quiet", "--json")
+    assert json.loads(result.stdout)["error"]["kind"] == "memory"
     # With enough it is whole.
     result = cli("run", "packets.toml", "--memory", "100 MB", "--quiet", "--json")
     assert result.returncode == 0, result
 
 
 def test_runs_side_by_side_share_what_there_is() -> None:
-    plan = _paceline.check(SCENARIO, "scenario.toml")
-    needed = int(plan.memory()["most"] * 1.2)
-    memory.choose(needed)
     job = (SCENARIO, "scenario.toml", (), 1)
     ended: list[int] = []
-    runs.simulate([job], lambda index, *_: ended.append(index), threads=4)
+    # The limit at which a run ends well, to a tenth.
+    needed = 20_000
+    while not ended:
+        needed = needed * 11 // 10
+        memory.choose(needed)
+        with suppress(MemoryLimitError):
+            runs.simulate([job], lambda index, *_: ended.append(index), threads=4)
     assert ended == [0]
     # Two at a time, and a share for one that has ended.
-    memory.choose(int(plan.memory()["least"] * 2.5))
-    with pytest.raises(MemoryLimitError, match="at least") as raised:
+    memory.choose(needed * 5 // 2)
+    with pytest.raises(MemoryLimitError, match="s the run takes") as raised:
         runs.simulate([job] * 3, lambda index, *_: ended.append(index), threads=2)
     assert "--memory" in str(raised.value.hint)
     memory.choose(3 * needed)

@@ -8,6 +8,7 @@ pub mod stream;
 
 use std::ops::ControlFlow;
 
+use paceline_experiment::RunError;
 use paceline_path::{CapacityTrace, Link, LinkConfig, Packet, QueueLimit, Service};
 use paceline_recovery::ets::Ets;
 use paceline_units::{Duration, Instant};
@@ -64,8 +65,8 @@ pub fn run(text: &str) -> bool {
     };
     let seed = scenario.run.seed;
     match paceline_simulator::run(&scenario, seed, &mut |_| ControlFlow::Break(())) {
-        Ok(_) | Err(paceline_simulator::RunError::Interrupted(_)) => true,
-        Err(paceline_simulator::RunError::Scenario(problems)) => {
+        Ok(_) | Err(RunError::Interrupted) => true,
+        Err(RunError::Scenario(problems)) => {
             assert!(!problems.is_empty());
             false
         }

@@ -4,8 +4,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use paceline_experiment::Guests;
-use paceline_record::Stream;
+use paceline_experiment::{Guests, Progress, Watch};
+use paceline_record::{Recorder, Stream};
 use paceline_simulator::Stacks;
 use paceline_units::{Duration, Instant};
 use sha2::{Digest, Sha256};
@@ -41,17 +41,19 @@ impl Spoiled {
         let mut stream = None;
         let mut due = Duration::from_millis(100);
         let (guests, stacks) = (Guests::none(), Stacks::none());
-        let run =
-            paceline_simulator::run_watched(&scenario, 1, &guests, &stacks, &mut |at, record| {
-                if at.simulated >= due {
-                    let stream = stream
-                        .get_or_insert_with(|| Stream::create(&place, record).expect("a stream"));
-                    let appended = stream.append(record, Instant::ZERO + at.simulated);
-                    appended.expect("a frame");
-                    due += Duration::from_millis(100);
-                }
-                ControlFlow::Continue(())
-            });
+        let mut look = |at: &Progress, record: Option<&Recorder>| {
+            let record = record.expect("the simulator has one");
+            if at.passed >= due {
+                let stream =
+                    stream.get_or_insert_with(|| Stream::create(&place, record).expect("a stream"));
+                let appended = stream.append(record, Instant::ZERO + at.passed);
+                appended.expect("a frame");
+                due += Duration::from_millis(100);
+            }
+            ControlFlow::Continue(())
+        };
+        let mut watch = Watch::new(u64::MAX, &mut look);
+        let run = paceline_simulator::run_with(&scenario, 1, &guests, &stacks, &mut watch);
         run.expect("a run");
         let octets = fs::read(&place).expect("a stream");
         let frames = frames(&octets);

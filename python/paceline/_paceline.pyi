@@ -130,11 +130,6 @@ class Sweep(TypedDict):
     metrics: list[str]
     axes: list[SweepAxis]
 
-class Memory(TypedDict):
-    least: int
-    most: int
-    parts: list[tuple[str, int, int, str]]
-
 class CheckedScenario:
     name: str
     seed: int
@@ -147,7 +142,7 @@ class CheckedScenario:
     trace: PathLike[str] | None
     about: str | None
     sweep: Sweep | None
-    def memory(self) -> Memory: ...
+    sample_rows: int
     def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
 
 #: What has the buffer protocol, for which Python 3.11 has no type.

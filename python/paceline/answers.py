@@ -147,22 +147,6 @@ class Grid(TypedDict):
     axes: list[Axis]
 
 
-class Part(TypedDict):
-    """Memory between two bounds."""
-
-    least_bytes: int
-    most_bytes: int
-
-
-class Takes(TypedDict):
-    """The memory of one run."""
-
-    least_bytes: int
-    most_bytes: int
-    limit_bytes: Annotated[int, "The limit."]
-    parts: dict[str, Part]
-
-
 class Check(TypedDict):
     """A valid scenario."""
 
@@ -171,7 +155,7 @@ class Check(TypedDict):
     resolved: Annotated[dict[str, Any], "The scenario with every default, as parsed TOML."]
     toml: str
     sweep: Grid | None
-    memory: Takes
+    sample_rows: Annotated[int, "Flows, times the duration over the sample interval."]
 
 
 class Point(TypedDict):

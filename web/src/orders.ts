@@ -6,7 +6,6 @@ export interface Checked {
   about?: string | null;
   total_ns?: number;
   flows?: number;
-  memory?: number;
 }
 
 /** The metrics that `paceline run --json` prints. */

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use paceline_experiment::Guests;
+use paceline_experiment::{Backend, Guests, Watch};
 use paceline_units::{Duration, Rate};
 use serde_json::{Value, json};
 
 use crate::histogram::Histogram;
 use crate::kernel::controllers;
 use crate::process::trial;
-use crate::run::run;
+use crate::run::Emulator;
 use crate::tun::{DEVICE, Tun};
 use crate::{namespace, sys};
 
@@ -315,10 +315,7 @@ fn try_rate(rate: Rate) -> Value {
         Ok(scenario) => scenario,
         Err(problems) => return failed(problems.iter().map(ToString::to_string).collect()),
     };
-    let run = run(&scenario, &Guests::none(), 1, &mut |_| {
-        std::ops::ControlFlow::Continue(())
-    });
-    let run = match run {
+    let run = match Emulator.run(&scenario, &Guests::none(), 1, &mut Watch::none()) {
         Ok((run, _)) => run,
         Err(error) => return failed(error.to_string()),
     };

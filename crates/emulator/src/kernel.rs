@@ -2,21 +2,20 @@
 
 use std::fs;
 
-use paceline_experiment::{self as experiment, Guests};
+use paceline_experiment::{self as experiment, Guests, Unavailable};
 use paceline_scenario::{
     Diagnostic, Engine, FlowGroup, OptionInput, RecoverySection, Scenario, When,
 };
 use paceline_units::{Duration, EcnFeedback, Rate};
 
-use crate::error::Unavailable;
 use crate::namespace::{COMP_SACK_DELAY, Stack};
 use crate::netlink::RouteMetrics;
 use crate::packet::{MOST_FLOWS, UDP_HEADERS};
 
 /// The fastest link that is emulated: beyond it no machine has met its bounds.
-pub const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
+const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
 /// The shortest time between two samples of a flow.
-pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The controllers that Linux has as modules.
 const MAINLINE: [&str; 16] = [

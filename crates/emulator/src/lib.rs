@@ -13,7 +13,6 @@ mod conversation;
 mod diag;
 mod doctor;
 mod ends;
-mod error;
 mod fidelity;
 mod gate;
 mod histogram;
@@ -42,16 +41,15 @@ mod tun;
 pub mod linux {
     pub use crate::kernel::{BBR3, check_tcp, derived, is_bbr, metrics, name, stack};
     pub use crate::message::{Flow, Outcome, Sample};
-    pub use crate::namespace::{Stack, counter, settings};
+    pub use crate::namespace::{counter, settings};
     pub use crate::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};
     pub use crate::packet::{Kind, RECEIVERS, SENDER, classify, is_marked, receiver};
     pub use crate::record::run as record;
-    pub use crate::sample::{Counts, Rows, decode};
+    pub use crate::sample::{Rows, decode};
 }
 
 pub use doctor::doctor;
-pub use error::{Progress, RunError, Unavailable};
-pub use kernel::{MAX_RATE, MIN_INTERVAL, check, controllers};
+pub use kernel::controllers;
 pub use programs::Programs;
 pub use recovery::record as record_recovery;
-pub use run::{available, run, shell};
+pub use run::{Emulator, shell};

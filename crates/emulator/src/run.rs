@@ -1,61 +1,62 @@
 //! A run, in its own process.
 
-use std::ops::ControlFlow;
+use std::fmt::Display;
 
 use paceline_experiment::{
-    Choice, FlowPlan, Guests, Memory, Plan, QLOG_ENTRY, end_config, seed_of, stack_choices, used,
+    Backend, Choice, FlowPlan, Guests, Memory, Plan, Progress, QLOG_ENTRY, RunError, Unavailable,
+    Watch, end_config, seed_of, stack_choices, used,
 };
 use paceline_quic::{EndConfig, Qlog};
 use paceline_record::{Held, Run};
-use paceline_scenario::Scenario;
+use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::Duration;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::ends::Stack;
-use crate::error::{Progress, RunError, Unavailable};
-use crate::kernel::{self, check, controllers};
+use crate::kernel::{self, controllers};
 use crate::message::{self, Message, Outcome};
 use crate::programs::Programs;
 use crate::{child, fidelity, process, record, sys};
 
-/// Checks that this machine has everything that a scenario needs, as far as that is known without a
-/// trial run.
-///
-/// # Errors
-/// The missing requirements.
-pub fn available(scenario: &Scenario) -> Result<(), Unavailable> {
-    kernel::available(scenario, &controllers())
+/// The emulator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Emulator;
+
+impl Backend for Emulator {
+    fn check(&self, scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
+        kernel::check(scenario, guests)
+    }
+
+    fn available(&self, scenario: &Scenario) -> Result<(), RunError> {
+        Ok(kernel::available(scenario, &controllers())?)
+    }
+
+    /// In real time. The record contains any exceeded bounds of the emulation.
+    fn run(
+        &self,
+        scenario: &Scenario,
+        guests: &Guests,
+        seed: u64,
+        watch: &mut Watch<'_>,
+    ) -> Result<(Run, Progress), RunError> {
+        let wrong = self.check(scenario, guests);
+        if !wrong.is_empty() {
+            return Err(RunError::Scenario(wrong));
+        }
+        let mut plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
+        self.available(scenario)?;
+        let choices = stack_choices(scenario, guests).map_err(RunError::Scenario)?;
+        plan.info.guests = used(choices.iter().flatten());
+        let stacks = stacks(&plan, &choices);
+        let (outcome, last) = emulate(&plan, &stacks, None, watch)?;
+        let report = fidelity::report(&plan, &outcome);
+        let run = record::run(plan.info, &plan.flows, outcome);
+        Ok((run.with_emulation(report), last))
+    }
 }
 
 /// The minimum frequency of the callback.
 const PERIOD: Duration = Duration::from_millis(50);
-
-/// Runs a scenario, which may name the stacks among `guests`, with `seed` to its end, in real time.
-/// `progress` is called some times a second; it may stop the run. The record contains any exceeded
-/// bounds of the emulation.
-///
-/// # Errors
-/// See [`RunError`].
-pub fn run(
-    scenario: &Scenario,
-    guests: &Guests,
-    seed: u64,
-    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<(Run, Progress), RunError> {
-    let wrong = check(scenario, guests);
-    if !wrong.is_empty() {
-        return Err(RunError::Scenario(wrong));
-    }
-    let mut plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
-    available(scenario)?;
-    let choices = stack_choices(scenario, guests).map_err(RunError::Scenario)?;
-    plan.info.guests = used(choices.iter().flatten());
-    let stacks = stacks(&plan, &choices);
-    let (outcome, last) = emulate(&plan, &stacks, None, progress)?;
-    let report = fidelity::report(&plan, &outcome);
-    let run = record::run(plan.info, &plan.flows, outcome);
-    Ok((run.with_emulation(report), last))
-}
 
 /// Runs programs at both ends of a scenario's path, in addition to its flows, until the client ends
 /// or the scenario does. Returns the record, and the client's exit status, 124 if it was still
@@ -67,12 +68,12 @@ pub fn shell(
     scenario: &Scenario,
     seed: u64,
     programs: &Programs,
-    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    watch: &mut Watch<'_>,
 ) -> Result<(Run, i32), RunError> {
     let wrong = if scenario.flows.is_empty() {
         Vec::new()
     } else {
-        check(scenario, &Guests::none())
+        Emulator.check(scenario, &Guests::none())
     };
     if !wrong.is_empty() {
         return Err(RunError::Scenario(wrong));
@@ -82,10 +83,10 @@ pub fn shell(
         Some(up) => Plan::resolve(up, seed, "emu").map_err(RunError::Scenario)?,
         None => plan.clone(),
     };
-    available(scenario)?;
+    Emulator.available(scenario)?;
     let choices = stack_choices(scenario, &Guests::none()).map_err(RunError::Scenario)?;
     let foreground = sys::in_foreground();
-    let (outcome, _) = emulate(&plan, &stacks(&plan, &choices), Some(programs), progress)?;
+    let (outcome, _) = emulate(&plan, &stacks(&plan, &choices), Some(programs), watch)?;
     let (report, exit) = (fidelity::report(&plan, &outcome), outcome.exit.unwrap_or(0));
     let info = record::with_talks(&plan, up.info.links.first(), &outcome);
     if foreground {
@@ -148,34 +149,36 @@ fn memory(plan: &Plan<'_>, so_far: &Progress) -> Memory {
     }
 }
 
-fn failed(what: &str) -> impl FnOnce(std::io::Error) -> RunError {
-    move |error| RunError::Failed(format!("{what}: {error}"))
+fn failed(what: impl Display) -> RunError {
+    RunError::Failed(format!("the emulator failed: {what}"))
+}
+
+fn io(what: &str) -> impl FnOnce(std::io::Error) -> RunError {
+    move |error| failed(format_args!("{what}: {error}"))
 }
 
 fn emulate(
     plan: &Plan<'_>,
     stacks: &[Option<Stack>],
     programs: Option<&Programs>,
-    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    watch: &mut Watch<'_>,
 ) -> Result<(Outcome, Progress), RunError> {
     let parent = std::process::id();
     let (_child, mut ours) =
         process::start(|theirs| child::main(plan, stacks, programs, theirs, parent))
-            .map_err(failed("start a process"))?;
+            .map_err(io("start a process"))?;
     let mut so_far = Progress {
         total: plan.info.duration,
         ..Progress::default()
     };
     loop {
         so_far.memory = memory(plan, &so_far);
-        if progress(&so_far).is_break() {
-            return Err(RunError::Interrupted(so_far));
-        }
+        watch.ask(&so_far, None)?;
         let ready = sys::poll([PollFd::new(&ours, PollFlags::IN)], PERIOD);
-        if ready.map_err(failed("wait for the emulator"))? != [true] {
+        if ready.map_err(io("wait for the emulator"))? != [true] {
             continue;
         }
-        match message::read(&mut ours).map_err(failed("hear from the emulator"))? {
+        match message::read(&mut ours).map_err(io("hear from the emulator"))? {
             Some(Message::Progress { passed, packets }) => {
                 so_far.passed = Duration::from_nanos(passed).min(so_far.total);
                 so_far.packets = packets;
@@ -188,8 +191,8 @@ fn emulate(
             Some(Message::Unavailable { what, hint }) => {
                 return Err(Unavailable { what, hint }.into());
             }
-            Some(Message::Failed(what)) => return Err(RunError::Failed(what)),
-            None => return Err(RunError::Failed("its process has died".into())),
+            Some(Message::Failed(what)) => return Err(failed(what)),
+            None => return Err(failed("its process has died")),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! the scenario.
 
 mod audit;
+mod backend;
 mod change;
 mod check;
 mod controllers;
@@ -22,6 +23,7 @@ mod stack;
 mod ways;
 
 pub use audit::{Unbalanced, audit};
+pub use backend::{Backend, Progress, RunError, Unavailable, Watch};
 pub use change::{Change, LinkChange};
 pub use check::{check, list, looked_at, nearest, service};
 pub use controllers::{choices, parameters, stack_choices};
@@ -31,7 +33,7 @@ pub use guest::{
     GuestStack, Guests, Options, Prepared, Refused, guest_field, guest_quantum, guest_trial,
     interned, used,
 };
-pub use memory::{Estimate, Memory, Part, QLOG_ENTRY, estimate};
+pub use memory::{Memory, Part, QLOG_ENTRY};
 pub use network::{link_seed, rate};
 pub use plan::Plan;
 pub use rows::{Before, change_rows, end_counters, end_row, queue_row};

@@ -3,13 +3,12 @@
 //! It prints goodput, the median RTT if the transport tells its samples, the delay of the queue, loss, the time that a run
 //! takes and the digest of its record, and fails if two runs differ or one carries nothing.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use paceline_experiment::Guests;
+use paceline_experiment::{Guests, Watch};
 use paceline_plugin::{End, EndConfig, Transport};
 use paceline_record::Run;
 use paceline_simulator::{Stack, Stacks, run_with};
@@ -45,8 +44,7 @@ fn run(transport: &Arc<Transport>, controller: &str) -> Result<Run, String> {
         (end(true), end(false))
     });
     let stacks = Stacks::none().with(0, stack);
-    let on = &mut |_: &_| ControlFlow::Continue(());
-    let done = run_with(&scenario, 1, &Guests::none(), &stacks, on);
+    let done = run_with(&scenario, 1, &Guests::none(), &stacks, &mut Watch::none());
     done.map(|(run, _)| run).map_err(|error| error.to_string())
 }
 

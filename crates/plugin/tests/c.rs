@@ -1,12 +1,11 @@
 //! A controller and a transport in C, built by the system's compiler, loaded and run.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use paceline_congestion::{Ack, CaState, Config, Controller, RateSample, Signals};
-use paceline_experiment::Guests;
+use paceline_experiment::{Guests, Watch};
 use paceline_plugin::{End, EndConfig, Foreign, Library, Transport};
 use paceline_simulator::{Stack, Stacks, run_with};
 use paceline_units::{Bytes, Duration, Instant};
@@ -118,10 +117,8 @@ fn carried(transport: &Arc<Transport>, path: &str, window: &'static str) -> (f64
         (end(true), end(false))
     });
     let stacks = Stacks::none().with(0, stack);
-    let (run, _) = run_with(&scenario, 1, &Guests::none(), &stacks, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap_or_else(|error| panic!("{error}"));
+    let done = run_with(&scenario, 1, &Guests::none(), &stacks, &mut Watch::none());
+    let (run, _) = done.unwrap_or_else(|error| panic!("{error}"));
     let metric = |name| run.metric(name).expect("one flow");
     (metric("goodput_bps"), metric("loss_ratio"))
 }

@@ -1,12 +1,11 @@
 //! A transport of one's own in Rust, behind the table: what is wrong with it is the error of its run.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use paceline_capi::stack::paceline_stack;
 use paceline_capi::{OwnStack, get_stack};
 use paceline_endpoint::{Batch, Datagram, Ecn, Endpoint, Stats, Write};
-use paceline_experiment::Guests;
+use paceline_experiment::{Guests, Watch};
 use paceline_plugin::{End, EndConfig, Transport};
 use paceline_simulator::{Stack, Stacks, run_with};
 use paceline_units::{Duration, Instant};
@@ -119,8 +118,7 @@ fn run(controller: &'static str) -> Result<f64, String> {
         (end(true).expect("an end"), end(false).expect("an end"))
     });
     let stacks = Stacks::none().with(0, stack);
-    let on = &mut |_: &_| ControlFlow::Continue(());
-    let done = run_with(&scenario, 1, &Guests::none(), &stacks, on);
+    let done = run_with(&scenario, 1, &Guests::none(), &stacks, &mut Watch::none());
     let (run, _) = done.map_err(|error| error.to_string())?;
     Ok(run.metric("goodput_bps").expect("one flow") / 8.0)
 }

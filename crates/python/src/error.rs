@@ -1,5 +1,6 @@
 //! Errors, raised as the classes of `paceline.errors`.
 
+use paceline_experiment::{Progress, RunError};
 use paceline_record::RecordError;
 use paceline_scenario::Diagnostic;
 use pyo3::exceptions::PyOSError;
@@ -39,24 +40,40 @@ pub fn scenario(py: Python<'_>, diagnostics: &[Diagnostic]) -> PyErr {
     }
 }
 
-/// `RunError`: a run stopped early.
-pub fn run(py: Python<'_>, message: &str) -> PyErr {
-    raise(py, "RunError", message)
+/// `ScenarioError`, `UnavailableError`, `MemoryLimitError` or `RunError`: why there is no record.
+pub fn run(py: Python<'_>, error: &RunError) -> PyErr {
+    match error {
+        RunError::Scenario(diagnostics) => scenario(py, diagnostics),
+        RunError::Unavailable(missing) => {
+            let argument = vec![Some(&*missing.what), missing.hint.as_deref()];
+            raise(py, "UnavailableError", argument)
+        }
+        RunError::TooLarge { at, .. } => too_large(py, &error.to_string(), &smaller(at)),
+        _ => raise(py, "RunError", error.to_string()),
+    }
+}
+
+/// Why there is no record, and what helps, as a text.
+pub fn message(error: &RunError) -> String {
+    match error {
+        RunError::TooLarge { at, .. } => format!("{error}; {}", smaller(at)),
+        _ => error.to_string(),
+    }
+}
+
+/// How a run takes less memory, or may take more.
+fn smaller(at: &Progress) -> String {
+    format!("choose {}, or raise --memory", at.memory.largest().hint)
 }
 
 /// `MemoryLimitError`: a run exceeds its memory limit.
-pub fn too_large(py: Python<'_>, what: &str, hint: &str) -> PyErr {
+fn too_large(py: Python<'_>, what: &str, hint: &str) -> PyErr {
     raise(py, "MemoryLimitError", vec![Some(what), Some(hint)])
 }
 
 /// `CaptureError`: a file of another program cannot be read as a record.
 pub fn capture(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "CaptureError", message)
-}
-
-/// `UnavailableError`: this machine lacks something that a run needs.
-pub fn unavailable(py: Python<'_>, what: &str, hint: Option<&str>) -> PyErr {
-    raise(py, "UnavailableError", vec![Some(what), hint])
 }
 
 /// `OSError`, `MemoryLimitError` or `NotARunError`: a folder could not be written or read.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use paceline_experiment::Guests;
+use paceline_experiment::{Guests, RunError};
 use paceline_record::{self as record, Expectation};
 use paceline_scenario::{Axis, Scenario};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::{self, Engine, Failure};
+use crate::engine::{self, Engine};
 use crate::error;
 use crate::guest::{self, PyGuest};
 
@@ -24,19 +24,19 @@ pub fn parse(
     engine: Engine,
     guests: &Guests,
     files: bool,
-) -> Result<Scenario, Failure> {
+) -> Result<Scenario, RunError> {
     // File names need not be text; the names in errors are.
     let file = &*file.to_string_lossy();
-    let scenario = paceline_experiment::parse(text, file, overrides).map_err(Failure::Scenario)?;
+    let scenario = paceline_experiment::parse(text, file, overrides).map_err(RunError::Scenario)?;
     if !files && scenario.trace_path().is_some() {
         let hint = "`paceline run` reads them".to_owned();
         let message = "files are not read here";
         let refused = scenario.diagnostic("path.rate.trace", message, Some(hint));
-        return Err(Failure::Scenario(vec![refused]));
+        return Err(RunError::Scenario(vec![refused]));
     }
-    let diagnostics = engine::check(engine, &scenario, guests);
+    let diagnostics = engine::backend(engine).check(&scenario, guests);
     if !diagnostics.is_empty() {
-        return Err(Failure::Scenario(diagnostics));
+        return Err(RunError::Scenario(diagnostics));
     }
     Ok(scenario)
 }
@@ -45,8 +45,6 @@ pub fn parse(
 #[pyclass(frozen, module = "paceline._paceline")]
 pub struct CheckedScenario {
     scenario: Scenario,
-    engine: Engine,
-    guests: Guests,
 }
 
 #[pymethods]
@@ -127,25 +125,12 @@ impl CheckedScenario {
         self.scenario.to_toml()
     }
 
-    /// The memory of a run: `least`, once its flows send, and `most`, if its links are full all the
-    /// time, each in bytes; `parts` of these [(name, least, most, how to reduce it)].
-    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let estimate = py
-            .detach(|| engine::estimate(self.engine, &self.scenario, &self.guests))
-            .map_err(|failure| failure.raise(py))?;
-        let parts = estimate
-            .least
-            .parts()
-            .into_iter()
-            .zip(estimate.most.parts());
-        let parts: Vec<_> = parts
-            .map(|(least, most)| (least.name, least.bytes, most.bytes, most.hint))
-            .collect();
-        let dict = PyDict::new(py);
-        dict.set_item("least", estimate.least.total())?;
-        dict.set_item("most", estimate.most.total())?;
-        dict.set_item("parts", parts)?;
-        Ok(dict)
+    /// The rows that a run has in the table of samples, if all flows last to its end.
+    #[getter]
+    fn sample_rows(&self) -> u64 {
+        let run = self.scenario.run.duration.as_nanos();
+        let each = run / self.scenario.sample_interval().as_nanos().max(1);
+        each * self.scenario.flow_count()
     }
 
     /// Checks `[expect]` against metrics: [{`metric`, `bound`, `value`, `held`}].
@@ -215,26 +200,23 @@ pub fn check(
     let engine = engine::named(backend)?;
     // A capacity trace may take long to read, so other threads may run meanwhile.
     let parsed = py.detach(|| parse(text, &file, &overrides, engine, &guests, files));
-    let mut scenario = parsed.map_err(|failure| failure.raise(py))?;
+    let mut scenario = parsed.map_err(|error| error::run(py, &error))?;
     if here {
-        engine::available(engine, &scenario).map_err(|failure| failure.raise(py))?;
+        let available = engine::backend(engine).available(&scenario);
+        available.map_err(|error| error::run(py, &error))?;
     }
     let diagnostics = if sweep {
         py.detach(|| {
             let drawn = scenario.populate(|path| read(path, files));
             drawn.err().unwrap_or_else(|| {
-                scenario.check_sweep(|point| engine::check(engine, point, &guests))
+                scenario.check_sweep(|point| engine::backend(engine).check(point, &guests))
             })
         })
     } else {
         Vec::new()
     };
     if diagnostics.is_empty() {
-        Ok(CheckedScenario {
-            scenario,
-            engine,
-            guests,
-        })
+        Ok(CheckedScenario { scenario })
     } else {
         Err(error::scenario(py, &diagnostics))
     }

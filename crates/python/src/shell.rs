@@ -1,11 +1,16 @@
 //! The user's programs at both ends of a scenario's path.
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 
+use paceline_experiment::{Guests, Progress, Watch};
+use paceline_record::Recorder;
 use pyo3::prelude::*;
 
 use crate::engine::{self, Engine};
+use crate::error;
 use crate::heard::heard;
 use crate::run::Run;
 use crate::scenario;
@@ -27,12 +32,13 @@ pub fn shell(
     flows: bool,
     up: Option<Vec<(String, String)>>,
 ) -> PyResult<(Run, i32)> {
-    let none = paceline_experiment::Guests::none();
+    let none = Guests::none();
     let read = |overrides: &[(String, String)]| {
         let parsed = scenario::parse(text, &file, overrides, Engine::Emulator, &none, true);
+        let backend = engine::backend(Engine::Emulator);
         parsed
-            .and_then(|it| engine::available(Engine::Emulator, &it).map(|()| it))
-            .map_err(|failure| failure.raise(py))
+            .and_then(|it| backend.available(&it).map(|()| it))
+            .map_err(|error| error::run(py, &error))
     };
     let mut scenario = read(&overrides)?;
     let up = up.map(|up| read(&[overrides, up].concat())).transpose()?;
@@ -40,9 +46,15 @@ pub fn shell(
         scenario.flows.clear();
     }
     let seed = seed.unwrap_or(scenario.run.seed);
+    let programs = engine::Programs { client, server, up };
     let ran = heard(py, move |stop| {
-        engine::shell(&scenario, seed, client, server, up, stop)
+        let mut look = |_: &Progress, _: Option<&Recorder>| match stop.load(Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        let mut watch = Watch::new(u64::MAX, &mut look);
+        engine::shell(&scenario, seed, &programs, &mut watch)
     })?;
-    let (run, code) = ran.map_err(|failure| failure.raise(py))?;
+    let (run, code) = ran.map_err(|error| error::run(py, &error))?;
     Ok((Run::new(run), code))
 }

@@ -8,13 +8,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use paceline_experiment::{Guests, Memory};
+use paceline_experiment::{Guests, Progress, RunError, Watch};
+use paceline_record::Recorder;
 use paceline_scenario::Scenario;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
-use crate::engine::{self, Engine, Failure, Progress};
+use crate::engine::{self, Engine};
+use crate::error;
+use crate::follow::Follower;
 use crate::guest::{self, PyGuest};
 use crate::heard::PERIOD;
 use crate::run::Run;
@@ -36,7 +39,7 @@ struct Seen {
 
 impl Seen {
     fn set(&self, progress: &Progress) {
-        self.simulated_ns.store(progress.passed_ns, Relaxed);
+        self.simulated_ns.store(progress.passed.as_nanos(), Relaxed);
         self.packets.store(progress.packets, Relaxed);
         self.events.store(progress.events, Relaxed);
     }
@@ -44,7 +47,7 @@ impl Seen {
 
 struct Ended {
     index: usize,
-    outcome: Result<(paceline_record::Run, Progress), Failure>,
+    outcome: Result<(paceline_record::Run, Progress), RunError>,
     wall: Duration,
 }
 
@@ -66,18 +69,12 @@ struct Source {
     overrides: Vec<(String, String)>,
     /// The number of jobs that have not taken it, and the scenario as long as there are others to
     /// come.
-    left: Mutex<(usize, Option<Arc<Ready>>)>,
-}
-
-/// A runnable scenario, and its minimum memory.
-struct Ready {
-    scenario: Scenario,
-    least: Memory,
+    left: Mutex<(usize, Option<Arc<Scenario>>)>,
 }
 
 impl Source {
     /// The scenario, read and checked by the first job that asks.
-    fn take(&self, engine: Engine, guests: &Guests) -> Result<Arc<Ready>, Failure> {
+    fn take(&self, engine: Engine, guests: &Guests) -> Result<Arc<Scenario>, RunError> {
         let mut left = lock(&self.left);
         let ready = match left.1.take() {
             Some(ready) => ready,
@@ -90,9 +87,8 @@ impl Source {
                     guests,
                     true,
                 )?;
-                engine::available(engine, &scenario)?;
-                let least = engine::estimate(engine, &scenario, guests)?.least;
-                Arc::new(Ready { scenario, least })
+                engine::backend(engine).available(&scenario)?;
+                Arc::new(scenario)
             }
         };
         left.0 = left.0.saturating_sub(1);
@@ -352,27 +348,26 @@ impl Batch {
         seed: u64,
         stream: Option<&Path>,
         seen: &Seen,
-    ) -> Result<(paceline_record::Run, Progress), Failure> {
+    ) -> Result<(paceline_record::Run, Progress), RunError> {
         let Some(source) = self.sources.get(source) else {
-            return Err(Failure::Stopped("the job has no scenario".to_owned()));
+            return Err(RunError::Failed("the job has no scenario".to_owned()));
         };
-        let ready = source.take(self.engine, &self.guests)?;
-        let total = ready.scenario.run.duration.as_nanos();
+        let scenario = source.take(self.engine, &self.guests)?;
+        let total = scenario.run.duration.as_nanos();
         seen.total_ns.store(total, Relaxed);
-        if ready.least.total() > self.share {
-            let what = "the run takes at least";
-            return Err(Failure::too_large(what, &ready.least, self.share));
-        }
-        let mut stops = |progress: Progress| {
-            seen.set(&progress);
+        let mut follower = Follower::new(stream);
+        let mut look = |progress: &Progress, record: Option<&Recorder>| {
+            if let Some(record) = record {
+                follower.follow(record, progress.passed);
+            }
+            seen.set(progress);
             match self.stop.load(Relaxed) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
         };
-        let (scenario, guests) = (&ready.scenario, &self.guests);
-        let (engine, share) = (self.engine, self.share);
-        engine::run(engine, scenario, guests, seed, share, stream, &mut stops)
+        let mut watch = Watch::new(self.share, &mut look);
+        engine::backend(self.engine).run(&scenario, &self.guests, seed, &mut watch)
     }
 
     fn hand_over(&self, job: Ended, listener: &Listener, stopping: bool) -> PyResult<()> {
@@ -390,20 +385,21 @@ impl Batch {
             }
             // We stopped it ourselves.
             Err(_) if stopping => Ok(()),
-            Err(Failure::Guest(message, run)) if listener.broken.is_some() => {
+            Err(RunError::Broken { what, run }) if listener.broken.is_some() => {
                 let run = Run::new(*run);
                 let heard = listener.broken.as_ref();
                 heard.map_or(Ok(()), |broken| {
-                    broken.call1(py, (job.index, run, message)).map(drop)
+                    broken.call1(py, (job.index, run, what)).map(drop)
                 })
             }
             Err(error) => match &listener.failed {
                 Some(failed)
-                    if !matches!(error, Failure::Scenario(_) | Failure::Unavailable(..)) =>
+                    if !matches!(error, RunError::Scenario(_) | RunError::Unavailable(_)) =>
                 {
-                    failed.call1(py, (job.index, error.message())).map(drop)
+                    let message = error::message(&error);
+                    failed.call1(py, (job.index, message)).map(drop)
                 }
-                _ => Err(error.raise(py)),
+                _ => Err(error::run(py, &error)),
             },
         })
     }

@@ -1,19 +1,23 @@
 //! Snapshots of kernels, for runs in virtual time.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use paceline_experiment::Guests;
+use paceline_experiment::{Guests, Progress, Watch};
+use paceline_record::Recorder;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Engine, vm};
+use crate::engine::{self, Engine, Prepare};
+use crate::error;
 use crate::scenario::parse;
 
 /// The snapshots of this user, as JSON: [{`kernel`, `hash`, `qemu`, `modules`, `size_bytes`}]. The
 /// one prepared last, which runs use, comes first.
 #[pyfunction]
 pub fn vm_images(py: Python<'_>) -> PyResult<String> {
-    vm::images().map_err(|failure| failure.raise(py))
+    let images = engine::images().map_err(|error| error::run(py, &error))?;
+    Ok(serde_json::to_string(&images).unwrap_or_default())
 }
 
 /// Creates a snapshot of a kernel, or of the newest in /boot; returns it as JSON. `step(text)` is
@@ -28,7 +32,7 @@ pub fn vm_prepare(
 ) -> PyResult<String> {
     let mut heard = Ok(());
     let made = py.detach(|| {
-        vm::prepare(kernel, modules, &mut |what| {
+        engine::prepare(&Prepare { kernel, modules }, &mut |what| {
             heard = Python::attach(|py| {
                 py.check_signals()?;
                 step.call1(py, (what,)).map(drop)
@@ -37,13 +41,14 @@ pub fn vm_prepare(
         })
     });
     heard?;
-    made.map_err(|failure| failure.raise(py))
+    let image = made.map_err(|error| error::run(py, &error))?;
+    Ok(serde_json::to_string(&image).unwrap_or_default())
 }
 
 /// Deletes the snapshot with that hash; returns whether it existed.
 #[pyfunction]
 pub fn vm_remove(py: Python<'_>, sha256: &str) -> PyResult<bool> {
-    vm::remove(sha256).map_err(|failure| failure.raise(py))
+    engine::remove(sha256).map_err(|error| error::run(py, &error))
 }
 
 /// The calls of a kernel's controller.
@@ -61,16 +66,21 @@ pub fn vm_trace<'py>(
     seed: Option<u64>,
 ) -> PyResult<Calls<'py>> {
     let scenario = parse(text, &file, &[], Engine::Vm, &Guests::default(), true)
-        .map_err(|failure| failure.raise(py))?;
+        .map_err(|error| error::run(py, &error))?;
     let seed = seed.unwrap_or(scenario.run.seed);
     let mut heard = Ok(());
     let traced = py.detach(|| {
-        vm::trace(&scenario, seed, &mut || {
+        let mut look = |_: &Progress, _: Option<&Recorder>| {
             heard = Python::attach(|py| py.check_signals());
-            heard.is_ok()
-        })
+            match heard {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        };
+        engine::trace(&scenario, seed, &mut Watch::new(u64::MAX, &mut look))
     });
     heard?;
-    let (kernel, controller, receiver, calls) = traced.map_err(|failure| failure.raise(py))?;
-    Ok((kernel, controller, receiver, PyBytes::new(py, &calls)))
+    let traced = traced.map_err(|error| error::run(py, &error))?;
+    let calls = PyBytes::new(py, &traced.calls);
+    Ok((traced.kernel, traced.controller, traced.receiver, calls))
 }

@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time;
 
-use paceline_experiment::{self as experiment, Guests};
+use paceline_experiment::{self as experiment, Guests, Progress, RunError, Watch};
+use paceline_record::Recorder;
 use paceline_scenario::Scenario;
-use paceline_simulator::{Decision, Episode, Heard, RunError, Steered};
+use paceline_simulator::{Decision, Episode, Heard, Steered};
 use paceline_units::{Bytes, Duration, Rate};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::engine::{self, Engine, Failure};
+use crate::engine::Engine;
+use crate::error;
 use crate::heard::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
@@ -132,6 +134,8 @@ struct Common {
     /// The length of a step; an RTT if it is not given.
     interval: Option<Duration>,
     control: Control,
+    /// Bytes of memory that a world may take.
+    share: u64,
     stop: AtomicBool,
 }
 
@@ -186,32 +190,24 @@ impl Worlds {
             let message = format!("a step takes at least {} ns", LEAST_STEP.as_nanos());
             return Err(PyValueError::new_err(message));
         }
-        let engine = Engine::Simulator;
-        let read = || {
-            let guests = Guests::none();
-            let scenario = parse(text, &file, &overrides, engine, &guests, true)?;
-            let least = engine::estimate(engine, &scenario, &guests)?.least;
-            let share = memory / count.max(1) as u64;
-            match least.total() > share {
-                true => Err(Failure::too_large("a world takes at least", &least, share)),
-                false => Ok(scenario),
-            }
-        };
-        let scenario = py.detach(read).map_err(|failure| failure.raise(py))?;
+        let guests = Guests::none();
+        let read = || parse(text, &file, &overrides, Engine::Simulator, &guests, true);
+        let scenario = py.detach(read).map_err(|error| error::run(py, &error))?;
         let worlds = Self {
             common: Common {
                 scenario: Arc::new(scenario),
                 flows,
                 interval,
                 control,
+                share: memory / count.max(1) as u64,
                 stop: AtomicBool::new(false),
             },
             slots: Mutex::new((0..count).map(|_| Slot::default()).collect()),
             threads,
         };
         // Flows that cannot be steered are reported now.
-        let first = || worlds.common.begin(1, &mut || ControlFlow::Continue(()));
-        py.detach(first).map_err(|error| raised(py, error))?;
+        let first = || worlds.common.begin(1, &mut Watch::none());
+        py.detach(first).map_err(|error| error::run(py, &error))?;
         Ok(worlds)
     }
 
@@ -225,7 +221,7 @@ impl Worlds {
     /// that it crosses, at the start of a run.
     fn paths(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
         let plan = experiment::Plan::resolve(&self.common.scenario, 1, "sim");
-        let plan = plan.map_err(|wrong| Failure::Scenario(wrong).raise(py))?;
+        let plan = plan.map_err(|wrong| error::scenario(py, &wrong))?;
         let flows = self.common.flows.iter();
         let flows = flows.filter_map(|flow| plan.flows.get(*flow as usize));
         let of_flow = |flow: &experiment::FlowPlan| {
@@ -339,7 +335,9 @@ impl Worlds {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let episode = slots.get_mut(world).and_then(|slot| slot.episode.take());
         let run = episode.map(|episode| py.detach(|| episode.finish()));
-        let run = run.transpose().map_err(|error| raised(py, error.into()))?;
+        let run = run
+            .transpose()
+            .map_err(|error| error::run(py, &error.into()))?;
         Ok(run.map(Run::new))
     }
 }
@@ -373,26 +371,15 @@ impl Stop {
     fn raise(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Bad(message) => PyValueError::new_err(message),
-            Self::Run(error) => raised(py, error),
+            Self::Run(error) => error::run(py, &error),
             Self::Python(error) => error,
         }
     }
 }
 
-fn raised(py: Python<'_>, error: RunError) -> PyErr {
-    match error {
-        RunError::Scenario(diagnostics) => Failure::Scenario(diagnostics).raise(py),
-        error => Failure::Stopped(error.to_string()).raise(py),
-    }
-}
-
 impl Common {
-    fn begin(
-        &self,
-        seed: u64,
-        progress: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<Episode, RunError> {
-        Episode::new(&self.scenario, seed, &self.flows, progress)
+    fn begin(&self, seed: u64, watch: &mut Watch<'_>) -> Result<Episode, RunError> {
+        Episode::new(&self.scenario, seed, &self.flows, watch)
     }
 
     /// A step of one world, or its start; returns how long it took, and the state of the world.
@@ -405,7 +392,7 @@ impl Common {
     ) -> Result<(u64, u8), Stop> {
         let mut signal = None;
         let mut looked = time::Instant::now();
-        let mut progress = || {
+        let mut look = |_: &Progress, _: Option<&Recorder>| {
             if looked.elapsed() >= PERIOD {
                 looked = time::Instant::now();
                 signal = Python::attach(|py| py.check_signals()).err();
@@ -418,9 +405,10 @@ impl Common {
                 false => ControlFlow::Continue(()),
             }
         };
+        let mut watch = Watch::new(self.share, &mut look);
         let done = match seed {
-            Some(seed) => self.reset(slot, seed, row, &mut progress),
-            None => self.advance(slot, action, row, &mut progress),
+            Some(seed) => self.reset(slot, seed, row, &mut watch),
+            None => self.advance(slot, action, row, &mut watch),
         };
         match signal {
             Some(error) => Err(Stop::Python(error)),
@@ -433,10 +421,10 @@ impl Common {
         slot: &mut Slot,
         seed: u64,
         row: &mut [f32],
-        progress: &mut dyn FnMut() -> ControlFlow<()>,
+        watch: &mut Watch<'_>,
     ) -> Result<(u64, u8), Stop> {
         slot.episode = None;
-        let mut episode = self.begin(seed, progress)?;
+        let mut episode = self.begin(seed, watch)?;
         let flows: Vec<Steered> = episode.steered().collect();
         slot.values = vec![None; flows.len()];
         for (nth, flow) in flows.iter().enumerate() {
@@ -459,7 +447,7 @@ impl Common {
         slot: &mut Slot,
         action: &[f32],
         row: &mut [f32],
-        progress: &mut dyn FnMut() -> ControlFlow<()>,
+        watch: &mut Watch<'_>,
     ) -> Result<(u64, u8), Stop> {
         let Some(episode) = &mut slot.episode else {
             return Err(Stop::Bad(
@@ -478,7 +466,7 @@ impl Common {
         let longest = flows.iter().map(|flow| flow.base_rtt).max();
         let step = (self.interval.or(rtt).or(longest).unwrap_or(LEAST_STEP)).max(LEAST_STEP);
         let begin = episode.now();
-        episode.run_until(begin + step, progress)?;
+        episode.run_until(begin + step, watch)?;
         let took = episode.now().since(begin);
         let flows: Vec<Steered> = episode.steered().collect();
         for (nth, flow) in flows.iter().enumerate() {

@@ -44,12 +44,6 @@ fn coding_of(field: &Field) -> Coding {
     }
 }
 
-/// The memory that columns of these fields add to a row, in bytes.
-pub fn field_bytes<'f>(fields: impl IntoIterator<Item = &'f Field>) -> u64 {
-    let bits = fields.into_iter().map(|field| kind_of(field).bits(true));
-    bits.sum::<u64>().div_ceil(8)
-}
-
 /// The bits of a number, if it is one.
 fn finite(bits: u64) -> u64 {
     match f64::from_bits(bits).is_finite() {
@@ -124,7 +118,9 @@ impl FieldColumns {
 
     /// The memory that they add to a row, in bytes.
     pub(crate) fn row_bytes(&self) -> u64 {
-        field_bytes(self.columns.iter().map(|column| &column.of))
+        let bits = self.columns.iter();
+        let bits = bits.map(|column| kind_of(&column.of).bits(true));
+        bits.sum::<u64>().div_ceil(8)
     }
 
     /// Columns for the fields that each of `flows` declares, in the order of the flows' starts.

@@ -37,7 +37,7 @@ pub use arrow_schema;
 pub use column::{Column, Kind, Text};
 pub use error::RecordError;
 pub use expect::{Expectation, Outcome, evaluate};
-pub use fields::{column_name, field_bytes};
+pub use fields::column_name;
 #[cfg(feature = "folder")]
 pub use folder::{Stream, table_size};
 pub use info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use paceline_congestion::controllers;
+use paceline_experiment::Progress;
 use paceline_record::Run;
 use paceline_scenario::Scenario;
-use paceline_simulator::Progress;
 
 /// Number of repetitions of a measurement; the median is shown.
 const REPEATS: u64 = 5;

@@ -1,9 +1,8 @@
 //! A run in steps, in which an agent sets the windows of some flows.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use paceline_experiment::{Fault, Guests, Unbalanced};
+use paceline_experiment::{Fault, Guests, RunError, Unbalanced, Watch};
 use paceline_record::Run;
 use paceline_scenario::{Diagnostic, Scenario, When};
 use paceline_units::{Bytes, Duration, Instant};
@@ -12,8 +11,8 @@ use crate::agent::{Decision, Heard, Wire};
 use crate::flow::{Flow, Stage};
 use crate::foreign::Stacks;
 use crate::named::with_named;
-use crate::run::{Progress, RunError, STRIDE, prepare};
-use crate::world::{Halt, World};
+use crate::run::{STRIDE, prepare};
+use crate::world::World;
 
 /// A run that stops after each step for decisions about its steered flows.
 pub struct Episode {
@@ -108,7 +107,7 @@ impl Episode {
         scenario: &Arc<Scenario>,
         seed: u64,
         flows: &[u32],
-        progress: &mut dyn FnMut() -> ControlFlow<()>,
+        watch: &mut Watch<'_>,
     ) -> Result<Self, RunError> {
         let (mut plan, mut choices) = prepare(scenario, seed, &Guests::none())?;
         let wrong = refused(scenario, flows);
@@ -133,7 +132,7 @@ impl Episode {
         };
         let end = episode.end();
         while !episode.is_at_end() && !episode.steered().any(|flow| flow.is_open) {
-            episode.advance(end, 1, progress)?;
+            episode.advance(end, 1, watch)?;
         }
         Ok(episode)
     }
@@ -179,18 +178,14 @@ impl Episode {
         agent.map_or_else(Heard::default, |agent| agent.wire.take())
     }
 
-    /// Advances virtual time to `time`, or to the end of the run. `progress` is called like that of
+    /// Advances virtual time to `time`, or to the end of the run. `watch` is asked like the callback of
     /// [`run`](crate::run).
     ///
     /// # Errors
     /// Why the run cannot continue.
-    pub fn run_until(
-        &mut self,
-        time: Instant,
-        progress: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<(), RunError> {
+    pub fn run_until(&mut self, time: Instant, watch: &mut Watch<'_>) -> Result<(), RunError> {
         let time = time.min(self.end());
-        while !self.advance(time, STRIDE, progress)? {}
+        while !self.advance(time, STRIDE, watch)? {}
         Ok(())
     }
 
@@ -198,30 +193,14 @@ impl Episode {
         &mut self,
         time: Instant,
         work: i64,
-        progress: &mut dyn FnMut() -> ControlFlow<()>,
+        watch: &mut Watch<'_>,
     ) -> Result<bool, RunError> {
         let reached = self.world.run(time, work);
-        let so_far = || Progress {
-            simulated: self.world.now.since(Instant::ZERO),
-            total: self.scenario.run.duration,
-            packets: self.world.tally.packets,
-            events: self.world.tally.events,
-            ..Progress::default()
-        };
-        match reached {
-            Ok(false) if progress().is_break() => Err(RunError::Interrupted(so_far())),
-            Ok(reached) => Ok(reached),
-            Err(Halt::Stuck) => Err(RunError::Stuck(so_far())),
-            Err(Halt::Defective(flow, what)) => {
-                let at = so_far();
-                Err(RunError::Endpoint {
-                    flow,
-                    what,
-                    run: None,
-                    at: Box::new(at),
-                })
-            }
+        let reached = reached.map_err(|halt| RunError::Failed(halt.message(self.world.now)))?;
+        if !reached {
+            watch.ask(&self.world.progress(0), Some(self.world.recorder()))?;
         }
+        Ok(reached)
     }
 
     /// The record. The record of a run that has not reached its end is marked incomplete.
@@ -253,6 +232,11 @@ fn steered(flow: &Flow, wire: &Wire) -> Steered {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
+    use paceline_experiment::Progress;
+    use paceline_record::Recorder;
+
     use super::*;
 
     fn scenario(more: &str) -> Arc<Scenario> {
@@ -263,14 +247,10 @@ mod tests {
         Arc::new(paceline_experiment::parse(&text, "test.toml", &[]).unwrap())
     }
 
-    fn goes_on() -> impl FnMut() -> ControlFlow<()> {
-        || ControlFlow::Continue(())
-    }
-
     /// A packet takes 1 ms on the link, so that ten of them need 41 ms for a round trip.
     #[test]
     fn a_fixed_window_is_delivered_once_a_round_trip() {
-        let mut episode = Episode::new(&scenario(""), 1, &[0], &mut goes_on()).unwrap();
+        let mut episode = Episode::new(&scenario(""), 1, &[0], &mut Watch::none()).unwrap();
         let flow = episode.steered().next().unwrap();
         assert!(flow.is_open && !flow.is_over);
         assert_eq!(flow.decision.cwnd, Bytes::new(14_480));
@@ -278,11 +258,11 @@ mod tests {
         let begin = episode.now();
         let round = Duration::from_millis(41);
         episode
-            .run_until(begin + round * 3, &mut goes_on())
+            .run_until(begin + round * 3, &mut Watch::none())
             .unwrap();
         episode.heard(0);
         episode
-            .run_until(begin + round * 13, &mut goes_on())
+            .run_until(begin + round * 13, &mut Watch::none())
             .unwrap();
         let heard = episode.heard(0);
         assert_eq!(heard.acked, Bytes::new(10 * 14_480));
@@ -311,7 +291,7 @@ mod tests {
     #[test]
     fn what_cannot_be_steered_is_said() {
         let refused = |more: &str, flows: &[u32]| -> String {
-            match Episode::new(&scenario(more), 1, flows, &mut goes_on()) {
+            match Episode::new(&scenario(more), 1, flows, &mut Watch::none()) {
                 Err(RunError::Scenario(wrong)) => wrong[0].message.clone(),
                 Err(error) => panic!("{error}"),
                 Ok(_) => panic!("it begins"),
@@ -328,10 +308,10 @@ mod tests {
 
     #[test]
     fn who_asks_to_stop_is_heard() {
-        let mut stops = || ControlFlow::Break(());
-        let mut episode = Episode::new(&scenario(""), 1, &[0], &mut goes_on()).unwrap();
-        let stopped = episode.run_until(episode.end(), &mut stops);
-        assert!(matches!(stopped, Err(RunError::Interrupted(_))));
+        let mut stops = |_: &Progress, _: Option<&Recorder>| ControlFlow::Break(());
+        let mut episode = Episode::new(&scenario(""), 1, &[0], &mut Watch::none()).unwrap();
+        let stopped = episode.run_until(episode.end(), &mut Watch::new(u64::MAX, &mut stops));
+        assert!(matches!(stopped, Err(RunError::Interrupted)));
         assert!(!episode.is_at_end());
     }
 }

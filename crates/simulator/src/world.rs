@@ -2,12 +2,14 @@
 
 mod exchange;
 
-use paceline_experiment::{Before, Change, Choice, Fault, Plan, Unbalanced, audit, seed_of};
+use paceline_experiment::{
+    Before, Change, Choice, Fault, Memory, Plan, Progress, Unbalanced, audit, seed_of,
+};
 use paceline_path::Link;
 use paceline_record::{Held, Recorder, Run};
 use paceline_recovery::{Acknowledgment, Segment};
 use paceline_scenario::Scenario;
-use paceline_units::{Field, Gain, Instant, Rate};
+use paceline_units::{Duration, Field, Gain, Instant, Rate};
 
 use crate::agenda::Agenda;
 use crate::flow::{Flow, Seen, Stage, offer};
@@ -22,12 +24,14 @@ use crate::sources::{Source, Sources};
 /// The random stream of the first flow's hosts; the others' streams have lower numbers.
 const HOST_STREAM: u64 = u64::MAX - 2;
 
-/// The progress of a world.
+/// What a world counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub events: u64,
     /// Data packets offered to the bottleneck.
     pub packets: u64,
+    /// Times that somebody asked for the progress.
+    looks: u64,
 }
 
 /// The group of each flow of a scenario, by its index in the file.
@@ -40,6 +44,9 @@ pub(crate) fn each_flow(scenario: &Scenario) -> impl Iterator<Item = usize> {
 pub(crate) struct World {
     pub now: Instant,
     pub tally: Tally,
+    /// Length of the run.
+    total: Duration,
+    memory: Memory,
     flows: Vec<Flow>,
     /// The path's own link, then the others.
     links: Vec<Link<Packet>>,
@@ -69,6 +76,21 @@ pub(crate) enum Halt {
     Defective(u32, Defect),
 }
 
+impl Halt {
+    /// The error, `at` this time.
+    pub fn message(&self, at: Instant) -> String {
+        let seconds = at.since(Instant::ZERO).as_secs_f64();
+        match self {
+            Self::Stuck => format!(
+                "the engine does not get past {seconds} s of virtual time; please report this scenario"
+            ),
+            Self::Defective(flow, what) => format!(
+                "the endpoint of flow {flow} is defective: {what}, at {seconds} s of virtual time"
+            ),
+        }
+    }
+}
+
 impl World {
     /// The number of events at one instant beyond which something must be wrong.
     const MOST_AT_ONCE: u64 = 100_000_000;
@@ -77,6 +99,10 @@ impl World {
     /// errors to `fault`.
     pub fn new(plan: Plan<'_>, choices: Vec<Choice>, stacks: &Stacks, fault: &Fault) -> Self {
         let (scenario, seed) = (plan.scenario, plan.seed);
+        let memory = Memory {
+            fixed: plan.fixed_memory(),
+            ..Memory::default()
+        };
         let mut links: Vec<Link<Packet>> = plan.build_links();
         if !stacks.0.is_empty() {
             // Datagrams of other transports are released when they are lost.
@@ -137,6 +163,8 @@ impl World {
         Self {
             now: Instant::ZERO,
             tally: Tally::default(),
+            total: scenario.run.duration,
+            memory,
             journal: Journal::new(plan.info, &fields, &scenario.run.record),
             flows,
             links,
@@ -200,26 +228,35 @@ impl World {
         }
     }
 
-    /// The number of parts that [`Self::in_flight`] looks at.
-    pub fn parts(&self) -> usize {
-        self.flows.len() + self.links.len() + self.lanes.len()
-    }
-
-    /// Memory of all packets on their way, in bytes.
-    pub fn in_flight(&self) -> u64 {
-        let flows = self.flows.iter().map(Flow::memory);
-        let links = self.links.iter().map(Link::memory);
-        (flows.chain(links).sum::<usize>() + self.lanes.memory()) as u64
+    /// The progress of the run, whose stacks have written `qlog` bytes.
+    pub fn progress(&mut self, qlog: u64) -> Progress {
+        // Rows are counted each time; packets in flight only so often that looking at all flows
+        // costs almost nothing.
+        let parts = self.flows.len() + self.links.len() + self.lanes.len();
+        let seldom = 1 + parts as u64 / 16;
+        if self.tally.looks.is_multiple_of(seldom) {
+            let flows = self.flows.iter().map(Flow::memory);
+            let links = self.links.iter().map(Link::memory);
+            let bytes = flows.chain(links).sum::<usize>() + self.lanes.memory();
+            self.memory.in_flight = bytes as u64;
+        }
+        self.tally.looks += 1;
+        self.memory.record = Held {
+            qlog,
+            ..self.journal.held()
+        };
+        Progress {
+            passed: self.now.since(Instant::ZERO),
+            total: self.total,
+            packets: self.tally.packets,
+            events: self.tally.events,
+            memory: self.memory,
+        }
     }
 
     /// The record so far.
     pub fn recorder(&self) -> &Recorder {
         self.journal.recorder()
-    }
-
-    /// Memory of the record so far.
-    pub fn held(&self) -> Held {
-        self.journal.held()
     }
 
     /// A link's head reaches its far end: the next link, or the receiver.

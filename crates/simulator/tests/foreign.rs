@@ -1,21 +1,17 @@
 //! Flows of transports other than our own.
 
-use std::ops::ControlFlow;
-
 use paceline_congestion::{AnyController, Config};
 use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
-use paceline_experiment::Guests;
+use paceline_experiment::{Guests, RunError, Watch};
 use paceline_record::Run;
 use paceline_recovery::{ReceiverConfig, ReceiverEnd, Sender, SenderConfig};
-use paceline_simulator::{RunError, Stack, Stacks, run_with};
+use paceline_simulator::{Stack, Stacks, run_with};
 use paceline_units::{Bytes, Duration, Instant};
 
 fn run(text: &str, stacks: &Stacks) -> Result<Run, RunError> {
     let scenario = paceline_experiment::parse(text, "test.toml", &[]).expect("a scenario");
-    run_with(&scenario, 7, &Guests::none(), stacks, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .map(|(run, _)| run)
+    let done = run_with(&scenario, 7, &Guests::none(), stacks, &mut Watch::none());
+    done.map(|(run, _)| run)
 }
 
 /// The time of the SYN exchange: 52 bytes at 10 Mbit/s, and the round trip.
@@ -158,7 +154,7 @@ fn a_defective_end_is_an_error_of_the_run() {
         let told = error.to_string();
         assert!(told.contains(what) && told.contains("flow 0"), "{told}");
         // What was measured is kept, and says why it ends.
-        let RunError::Endpoint { run: Some(run), .. } = error else {
+        let RunError::Broken { run, .. } = error else {
             panic!("no record: {told}");
         };
         assert_eq!(run.info().incomplete.as_deref(), Some(&*told));

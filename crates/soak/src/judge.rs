@@ -6,13 +6,12 @@ use std::hash::Hasher;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use paceline_experiment::Plan;
+use paceline_experiment::{Plan, Progress, RunError};
 use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::{Int64Type, UInt32Type};
 use paceline_record::arrow_array::{Array, RecordBatch};
 use paceline_record::{Expectation, Run, evaluate};
 use paceline_scenario::Scenario;
-use paceline_simulator::{Progress, RunError};
 use paceline_units::Duration;
 use serde_json::json;
 
@@ -114,7 +113,7 @@ fn fit(
             false => {
                 let mut reached = Duration::ZERO;
                 match paceline_simulator::run(&scenario, scenario.run.seed, &mut |so_far| {
-                    reached = so_far.simulated;
+                    reached = so_far.passed;
                     within(so_far, budget)
                 }) {
                     Ok((_, ended)) => {
@@ -133,8 +132,8 @@ fn fit(
                         continue;
                     }
                     // Up to the moment at which the budget was exceeded, the run does the same again.
-                    Err(RunError::Interrupted(_)) => reached.min(scenario.run.duration / 2),
-                    Err(error) => return Err(told(error)),
+                    Err(RunError::Interrupted) => reached.min(scenario.run.duration / 2),
+                    Err(error) => return Err(error.to_string()),
                 }
             }
         };
@@ -197,17 +196,6 @@ fn within(so_far: &Progress, budget: Budget) -> ControlFlow<()> {
     }
 }
 
-fn told(error: RunError) -> String {
-    match error {
-        RunError::Scenario(problems) => problems
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n"),
-        error => error.to_string(),
-    }
-}
-
 /// The text form reads back as the same scenario, and all queries about a run work.
 fn round_trip(scenario: &Scenario) -> Result<(), String> {
     let again = paceline_experiment::parse(&scenario.to_toml(), "again.toml", &[]);
@@ -241,7 +229,8 @@ fn recorded(scenario: &Scenario, folder: &Path, budget: Budget) -> Result<Judged
         });
         ended = Some(run);
     });
-    let (run, progress) = ended.expect("it has ended").map_err(told)?;
+    let ended = ended.expect("it has ended");
+    let (run, progress) = ended.map_err(|error| error.to_string())?;
     let work = progress.events + progress.packets;
     let allowed = BASE
         + scenario.flow_count() * A_FLOW

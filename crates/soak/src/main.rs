@@ -2,7 +2,6 @@
 
 mod bend;
 
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -289,8 +288,8 @@ fn one(schema: &Schema, file: &Path, arguments: &Arguments) -> ExitCode {
 /// Runs scenarios of one second in real time, one after the other.
 #[cfg(target_os = "linux")]
 fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
-    use paceline_emulator::{RunError, check, controllers, run};
-    use paceline_experiment::Guests;
+    use paceline_emulator::{Emulator, controllers};
+    use paceline_experiment::{Backend, Guests, RunError, Watch};
     use paceline_scenario::Scenario;
     use paceline_soak::{draw_emulated, sane_emulated};
     let known = controllers();
@@ -307,7 +306,8 @@ fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
                     None,
                 )
             });
-            check(scenario, &Guests::none())
+            Emulator
+                .check(scenario, &Guests::none())
                 .into_iter()
                 .chain(told)
                 .collect()
@@ -316,9 +316,7 @@ fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
             continue;
         };
         let scenario = draft.read("drawn.toml").expect("it has been read");
-        let error = match run(&scenario, &Guests::none(), seed, &mut |_| {
-            ControlFlow::Continue(())
-        }) {
+        let error = match Emulator.run(&scenario, &Guests::none(), seed, &mut Watch::none()) {
             Ok((run, _)) => sane_emulated(&run).err(),
             Err(RunError::Unavailable(lacks)) => {
                 println!("{lacks}");

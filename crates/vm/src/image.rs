@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use paceline_emulator::Unavailable;
+use paceline_experiment::{RunError, Unavailable};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::bbr3;
-use crate::error::Failed;
 use crate::machine::{MACHINE, Machine, SHARED, scratch, version};
 use crate::wire::{LIBRARIES, LOAD, OBJECT, RECORDER, State};
 
@@ -96,12 +95,12 @@ pub struct Prepare {
 
 impl Image {
     /// Its folder.
-    fn folder(&self) -> Result<PathBuf, Failed> {
+    fn folder(&self) -> Result<PathBuf, RunError> {
         Ok(cache()?.join(&self.hash))
     }
 
     /// The file of the machine's state.
-    pub(crate) fn snapshot(&self) -> Result<PathBuf, Failed> {
+    pub(crate) fn snapshot(&self) -> Result<PathBuf, RunError> {
         Ok(self.folder()?.join(SNAPSHOT))
     }
 
@@ -155,7 +154,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// Where snapshots are: `$XDG_CACHE_HOME/paceline/vm`.
-fn cache() -> Result<PathBuf, Failed> {
+fn cache() -> Result<PathBuf, RunError> {
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
         path.is_absolute().then_some(path)
@@ -175,12 +174,12 @@ fn cache() -> Result<PathBuf, Failed> {
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn images() -> Result<Vec<Image>, Failed> {
+pub fn images() -> Result<Vec<Image>, RunError> {
     let cache = cache()?;
     let entries = match fs::read_dir(&cache) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Failed::Io(format!("read {}", cache.display()), error)),
+        Err(error) => return Err(RunError::io(format!("read {}", cache.display()))(error)),
     };
     let mut found = Vec::new();
     for entry in entries.filter_map(Result::ok) {
@@ -199,18 +198,22 @@ pub fn images() -> Result<Vec<Image>, Failed> {
     Ok(found.into_iter().map(|(_, image)| image).collect())
 }
 
-/// Deletes a snapshot.
+/// Deletes the snapshot with that hash; returns whether it existed.
 ///
 /// # Errors
 /// If its files cannot be deleted.
-pub fn remove(image: &Image) -> Result<(), Failed> {
+pub fn remove(hash: &str) -> Result<bool, RunError> {
+    let Some(image) = images()?.into_iter().find(|image| image.hash == hash) else {
+        return Ok(false);
+    };
     let folder = image.folder()?;
     // Its own files by name, then the folder, which is removed only if nothing else is in it.
     for name in [ABOUT, SNAPSHOT] {
         let path = folder.join(name);
-        fs::remove_file(&path).map_err(Failed::io(format!("delete {}", path.display())))?;
+        fs::remove_file(&path).map_err(RunError::io(format!("delete {}", path.display())))?;
     }
-    fs::remove_dir(&folder).map_err(Failed::io(format!("delete {}", folder.display())))
+    fs::remove_dir(&folder).map_err(RunError::io(format!("delete {}", folder.display())))?;
+    Ok(true)
 }
 
 /// Creates a snapshot, unless exactly this one exists. `step` is called with the progress a few
@@ -218,10 +221,10 @@ pub fn remove(image: &Image) -> Result<(), Failed> {
 ///
 /// # Errors
 /// Something is missing or failed.
-pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Image, Failed> {
+pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Image, RunError> {
     let mut step = |text: &str| match step(text) {
         true => Ok(()),
-        false => Err(Failed::Interrupted),
+        false => Err(RunError::Interrupted),
     };
     if GUEST.is_empty() {
         return Err(Unavailable {
@@ -256,13 +259,13 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         let about = known.folder()?.join(ABOUT);
         let touched = fs::File::options().write(true).open(&about);
         let touched = touched.and_then(|file| file.set_modified(SystemTime::now()));
-        touched.map_err(Failed::io(format!("choose {}", about.display())))?;
+        touched.map_err(RunError::io(format!("choose {}", about.display())))?;
         return Ok(known);
     }
     step("boot the kernel")?;
     let scratch = scratch()?;
     let initial = scratch.path().join("initrd");
-    fs::write(&initial, &initrd).map_err(Failed::io("write the initial file system"))?;
+    fs::write(&initial, &initrd).map_err(RunError::io("write the initial file system"))?;
     let (kernel, initial) = (text(&source.kernel)?, text(&initial)?);
     let arguments = [
         "-kernel",
@@ -273,9 +276,9 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         COMMAND_LINE,
     ];
     let mut machine = Machine::start(&arguments)?;
-    let state = machine.until_stopped(&mut |_| step("boot the kernel").is_ok())?;
+    let state = machine.until_stopped(&mut |_| step("boot the kernel"))?;
     if state != State::Ready {
-        return Err(Failed::Machine(format!(
+        return Err(RunError::Failed(format!(
             "the guest is {state:?}, and should be ready"
         )));
     }
@@ -286,7 +289,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
     step("save the machine's state")?;
     let cache = cache()?;
     let draft = cache.join(format!(".{hash}-{}", std::process::id()));
-    fs::create_dir_all(&draft).map_err(Failed::io(format!("make {}", draft.display())))?;
+    fs::create_dir_all(&draft).map_err(RunError::io(format!("make {}", draft.display())))?;
     let kept = keep(machine, &draft, &cache, |size_bytes| Image {
         kernel: source.release.clone(),
         hash: hash.clone(),
@@ -308,11 +311,11 @@ fn keep(
     draft: &Path,
     cache: &Path,
     about: impl FnOnce(u64) -> Image,
-) -> Result<Image, Failed> {
+) -> Result<Image, RunError> {
     let snapshot = draft.join(SNAPSHOT);
     machine.save(&snapshot)?;
     let size = fs::metadata(&snapshot)
-        .map_err(Failed::io("look at the snapshot"))?
+        .map_err(RunError::io("look at the snapshot"))?
         .len();
     let image = about(size);
     let json = serde_json::to_vec_pretty(&image).map_err(io::Error::other);
@@ -322,12 +325,12 @@ fn keep(
             Err(_) if cache.join(&image.hash).join(ABOUT).exists() => fs::remove_dir_all(draft),
             result => result,
         })
-        .map_err(Failed::io("keep the snapshot"))?;
+        .map_err(RunError::io("keep the snapshot"))?;
     Ok(image)
 }
 
-fn text(path: &Path) -> Result<&str, Failed> {
-    let what = || Failed::Machine(format!("{} is not UTF-8", path.display()));
+fn text(path: &Path) -> Result<&str, RunError> {
+    let what = || RunError::Failed(format!("{} is not UTF-8", path.display()));
     // QEMU reads a comma as the end of a name.
     path.to_str()
         .filter(|text| !text.contains(','))
@@ -353,14 +356,15 @@ const GET: &str = "apt-get download $(apt-cache depends linux-image-cloud-amd64 
     && dpkg -x linux-image-*.deb kernel && paceline vm prepare --kernel kernel/boot/vmlinuz-*";
 
 impl Source {
-    fn find(asked: &Prepare) -> Result<Self, Failed> {
+    fn find(asked: &Prepare) -> Result<Self, RunError> {
         let kernel = match &asked.kernel {
             Some(kernel) => kernel.clone(),
             None => newest("/boot").ok_or_else(|| {
                 Unavailable::new("there is no kernel in /boot that can be read", GET)
             })?,
         };
-        let bytes = fs::read(&kernel).map_err(Failed::io(format!("read {}", kernel.display())))?;
+        let bytes =
+            fs::read(&kernel).map_err(RunError::io(format!("read {}", kernel.display())))?;
         let release = release(&bytes).ok_or_else(|| {
             let what = format!("{} is not a bzImage of Linux", kernel.display());
             Unavailable::new(what, "name a file such as /boot/vmlinuz-6.12.0-amd64")
@@ -398,15 +402,15 @@ impl Source {
         })
     }
 
-    fn read(&self, path: &Path) -> Result<Vec<u8>, Failed> {
-        fs::read(path).map_err(Failed::io(format!("read {}", path.display())))
+    fn read(&self, path: &Path) -> Result<Vec<u8>, RunError> {
+        fs::read(path).map_err(RunError::io(format!("read {}", path.display())))
     }
 
     /// The modules that are required or optional, each after its dependencies.
-    fn modules(&self) -> Result<Vec<Module>, Failed> {
+    fn modules(&self) -> Result<Vec<Module>, RunError> {
         let mut files = Vec::new();
         walk(&self.modules.join("kernel"), &mut files)
-            .map_err(Failed::io(format!("read {}", self.modules.display())))?;
+            .map_err(RunError::io(format!("read {}", self.modules.display())))?;
         let builtin = fs::read_to_string(self.modules.join("modules.builtin")).unwrap_or_default();
         let builtin: BTreeSet<String> = builtin.lines().filter_map(module_name).collect();
         let mut chosen = Vec::new();
@@ -429,7 +433,7 @@ impl Source {
         builtin: &BTreeSet<String>,
         chosen: &mut Vec<Module>,
         depth: usize,
-    ) -> Result<bool, Failed> {
+    ) -> Result<bool, RunError> {
         if chosen.iter().any(|module| module.name == name) {
             return Ok(true);
         }
@@ -462,7 +466,7 @@ impl Source {
 }
 
 /// A module, decompressed; distributions may have compressed it.
-fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, RunError> {
     let tool = match path.extension().and_then(|suffix| suffix.to_str()) {
         Some("xz") => "xz",
         Some("gz") => "gzip",
@@ -628,7 +632,7 @@ const PROGRAM: u32 = 0o100_755;
 const FILE: u32 = 0o100_644;
 
 /// The initial file system (cpio, "newc": Documentation/driver-api/early-userspace/buffer-format.rst).
-fn initrd(modules: &[Module], extra: &[Extra]) -> Result<Vec<u8>, Failed> {
+fn initrd(modules: &[Module], extra: &[Extra]) -> Result<Vec<u8>, RunError> {
     const DEVICE: u32 = 0o20_600;
     let mut archive = Archive::default();
     archive.add("dev", FOLDER, (0, 0), &[]);

@@ -10,7 +10,6 @@
 mod bbr3;
 mod check;
 mod doctor;
-mod error;
 mod image;
 mod losses;
 mod machine;
@@ -22,8 +21,6 @@ mod script;
 #[allow(dead_code)]
 mod wire;
 
-pub use check::check;
 pub use doctor::doctor;
-pub use error::Failed;
 pub use image::{Image, Prepare, images, prepare, remove};
-pub use run::{RunError, Traced, available, run, trace};
+pub use run::{Traced, Vm, trace};

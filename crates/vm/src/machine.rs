@@ -11,11 +11,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use paceline_emulator::Unavailable;
+use paceline_experiment::{RunError, Unavailable};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::error::Failed;
 use crate::wire::{Header, MAGIC, SCRIPT, State};
 
 /// The emulator's program.
@@ -60,9 +59,9 @@ pub const MACHINE: [&str; 25] = [
 ];
 
 /// A folder for this user only, which is removed when this is dropped.
-pub fn scratch() -> Result<TempDir, Failed> {
+pub fn scratch() -> Result<TempDir, RunError> {
     let made = tempfile::Builder::new().prefix("paceline-vm-").tempdir();
-    made.map_err(Failed::io("make a temporary folder"))
+    made.map_err(RunError::io("make a temporary folder"))
 }
 
 /// A processor of this machine that no other machine of ours uses, while this lives.
@@ -143,7 +142,7 @@ pub fn version() -> Result<String, Unavailable> {
 
 impl Machine {
     /// Starts one with the given arguments in addition to [`MACHINE`].
-    pub fn start(arguments: &[&str]) -> Result<Self, Failed> {
+    pub fn start(arguments: &[&str]) -> Result<Self, RunError> {
         let scratch = scratch()?;
         let memory = scratch.path().join("shared");
         let shared = File::options()
@@ -151,17 +150,17 @@ impl Machine {
             .write(true)
             .create_new(true)
             .open(&memory);
-        let shared = shared.map_err(Failed::io(format!("make {}", memory.display())))?;
+        let shared = shared.map_err(RunError::io(format!("make {}", memory.display())))?;
         shared
             .set_len(SHARED)
-            .map_err(Failed::io("make the shared memory"))?;
+            .map_err(RunError::io("make the shared memory"))?;
         let backend = format!(
             "memory-backend-file,id=shared,share=on,size={SHARED},mem-path={}",
             memory.display()
         );
         let console = format!("file:{}", scratch.path().join("console").display());
         let errors = File::create(scratch.path().join("errors"));
-        let errors = errors.map_err(Failed::io("make a file for errors"))?;
+        let errors = errors.map_err(RunError::io("make a file for errors"))?;
         // QEMU's threads wake each other at each of the guest's timers. On one processor, where
         // none interrupts another (SCHED_BATCH), that takes two thirds of the time.
         let processor = Processor::free();
@@ -191,10 +190,10 @@ impl Machine {
             std::io::ErrorKind::NotFound => {
                 Unavailable::new("there is no setpriv", "sudo apt install util-linux").into()
             }
-            _ => Failed::Io(format!("start {QEMU}"), error),
+            _ => RunError::io(format!("start {QEMU}"))(error),
         })?;
         let (Some(commands), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failed::Machine("QEMU has no streams".into()));
+            return Err(RunError::Failed("QEMU has no streams".into()));
         };
         let (send, answers) = channel();
         std::thread::spawn(move || {
@@ -239,11 +238,11 @@ impl Machine {
     }
 
     /// An error: `what` happened, with the last output of QEMU or the guest.
-    pub fn failed(&self, what: &str) -> Failed {
-        Failed::Machine(format!("{what}{}", self.last_words()))
+    pub fn failed(&self, what: &str) -> RunError {
+        RunError::Failed(format!("{what}{}", self.last_words()))
     }
 
-    fn hear(&mut self, wait: Duration) -> Result<Option<Value>, Failed> {
+    fn hear(&mut self, wait: Duration) -> Result<Option<Value>, RunError> {
         match self.answers.recv_timeout(wait) {
             Ok(value) => Ok(Some(value)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -252,7 +251,7 @@ impl Machine {
     }
 
     /// Sends a QMP command; returns the answer.
-    pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, Failed> {
+    pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, RunError> {
         let line = json!({ "execute": command, "arguments": arguments });
         let sent = writeln!(self.commands, "{line}").and_then(|()| self.commands.flush());
         if sent.is_err() {
@@ -274,7 +273,10 @@ impl Machine {
 
     /// Waits until the guest stops the machine. `look` is called a few times a second with the
     /// elapsed time of the run in nanoseconds, and may stop the wait.
-    pub fn until_stopped(&mut self, look: &mut dyn FnMut(u64) -> bool) -> Result<State, Failed> {
+    pub fn until_stopped(
+        &mut self,
+        look: &mut dyn FnMut(u64) -> Result<(), RunError>,
+    ) -> Result<State, RunError> {
         const PERIOD: Duration = Duration::from_millis(50);
         let (mut alive, mut last) = (Instant::now(), (0, 0));
         loop {
@@ -292,13 +294,11 @@ impl Machine {
             if alive.elapsed() > PATIENCE {
                 return Err(self.failed("the guest hangs"));
             }
-            if !look(seen.0) {
-                return Err(Failed::Interrupted);
-            }
+            look(seen.0)?;
         }
     }
 
-    fn state(&mut self) -> Result<State, Failed> {
+    fn state(&mut self) -> Result<State, RunError> {
         if self.word(Header::Magic)? != MAGIC {
             return Err(self.failed("the guest has panicked"));
         }
@@ -309,38 +309,38 @@ impl Machine {
     }
 
     /// Whether the guest has BBRv3.
-    pub fn has_bbr3(&self) -> Result<bool, Failed> {
+    pub fn has_bbr3(&self) -> Result<bool, RunError> {
         Ok(self.word(Header::Bbr3)? == 1)
     }
 
     /// Lets the guest continue.
-    pub fn go_on(&mut self) -> Result<(), Failed> {
+    pub fn go_on(&mut self) -> Result<(), RunError> {
         self.ask("cont", json!({})).map(drop)
     }
 
-    fn word(&self, place: Header) -> Result<u64, Failed> {
+    fn word(&self, place: Header) -> Result<u64, RunError> {
         let mut bytes = [0; 8];
         let read = self.shared.read_exact_at(&mut bytes, place as u64 * 8);
-        read.map_err(Failed::io("read the shared memory"))?;
+        read.map_err(RunError::io("read the shared memory"))?;
         Ok(u64::from_le_bytes(bytes))
     }
 
     /// Passes the script to the guest.
-    pub fn hand(&self, script: &[u8]) -> Result<(), Failed> {
+    pub fn hand(&self, script: &[u8]) -> Result<(), RunError> {
         // The rest is for the guest's log.
         if script.len() as u64 > SHARED / 2 {
             let what = "the scenario has too many changes for a run of this length: shorten it";
-            return Err(Failed::Machine(what.into()));
+            return Err(RunError::Failed(what.into()));
         }
         let length = (script.len() as u64).to_le_bytes();
         let at = Header::Script as u64 * 8;
         let written = self.shared.write_all_at(script, SCRIPT as u64);
         let written = written.and_then(|()| self.shared.write_all_at(&length, at));
-        written.map_err(Failed::io("write the shared memory"))
+        written.map_err(RunError::io("write the shared memory"))
     }
 
     /// Takes the guest's log since the last time, which follows a script of that length.
-    pub fn take(&self, script: usize, log: &mut Vec<u8>) -> Result<(), Failed> {
+    pub fn take(&self, script: usize, log: &mut Vec<u8>) -> Result<(), RunError> {
         let length = usize::try_from(self.word(Header::Log)?).unwrap_or(usize::MAX);
         let at = (SCRIPT + script).next_multiple_of(4096);
         if (at as u64).saturating_add(length as u64) > SHARED {
@@ -350,11 +350,11 @@ impl Machine {
         log.resize(had + length, 0);
         let rest = log.get_mut(had..).unwrap_or_default();
         let read = self.shared.read_exact_at(rest, at as u64);
-        read.map_err(Failed::io("read the shared memory"))
+        read.map_err(RunError::io("read the shared memory"))
     }
 
     /// Writes the machine's state to a file, and ends it.
-    pub fn save(mut self, to: &Path) -> Result<(), Failed> {
+    pub fn save(mut self, to: &Path) -> Result<(), RunError> {
         let uri = format!("exec:cat > {}", quoted(to));
         self.ask("migrate", json!({ "uri": uri }))?;
         loop {
@@ -370,7 +370,7 @@ impl Machine {
     }
 
     /// Starts one from a saved state.
-    pub fn restore(from: &Path) -> Result<Self, Failed> {
+    pub fn restore(from: &Path) -> Result<Self, RunError> {
         let incoming = format!("exec:cat {}", quoted(from));
         let mut machine = Self::start(&["-S", "-incoming", &incoming])?;
         let begun = Instant::now();

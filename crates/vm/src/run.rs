@@ -1,9 +1,7 @@
 //! A run in the machine.
 
-use std::ops::ControlFlow;
-
-use paceline_emulator::{Progress, Unavailable, linux};
-use paceline_experiment::{Memory, Plan};
+use paceline_emulator::linux;
+use paceline_experiment::{Backend, Guests, Memory, Plan, Progress, RunError, Unavailable, Watch};
 use paceline_record::{Held, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Rate};
@@ -11,7 +9,6 @@ use serde_json::json;
 
 use crate::bbr3::Controllers;
 use crate::check::check;
-use crate::error::Failed;
 use crate::image::{BBR3_MODULE, Image, images};
 use crate::losses;
 use crate::machine::{Machine, version};
@@ -22,37 +19,8 @@ use crate::wire::{Ask, REFUSES_PROGRAM, Record, State, Tell};
 /// Above this the guest's own work delays packets: the run is not reliable.
 const MOST_BUSY: f64 = 0.6;
 
-/// Why there is no record.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The scenario asks for something that the machine cannot do.
-    #[error("the scenario cannot be run in the machine")]
-    Scenario(Vec<Diagnostic>),
-    /// This machine lacks something that the run needs.
-    #[error(transparent)]
-    Unavailable(#[from] Unavailable),
-    /// The progress callback asked to stop.
-    #[error("interrupted at {} s", .0.passed.as_secs_f64())]
-    Interrupted(Progress),
-    /// The guest's processor was too busy.
-    #[error("{0}")]
-    Untrusted(String),
-    /// Something that should not fail did.
-    #[error("the machine failed: {0}")]
-    Failed(Failed),
-}
-
-impl From<Failed> for RunError {
-    fn from(error: Failed) -> Self {
-        match error {
-            Failed::Unavailable(missing) => Self::Unavailable(missing),
-            other => Self::Failed(other),
-        }
-    }
-}
-
 /// The snapshot prepared last, if it has everything that a scenario needs.
-fn image(scenario: &Scenario) -> Result<Image, Failed> {
+fn image(scenario: &Scenario) -> Result<Image, RunError> {
     let qemu = version()?;
     let prepare = "paceline vm prepare";
     let none = || Unavailable::new("there is no snapshot of a kernel", prepare);
@@ -113,56 +81,67 @@ fn needs(scenario: &Scenario) -> Vec<String> {
     needed
 }
 
-/// Whether this machine has everything that a scenario needs.
-///
-/// # Errors
-/// The missing requirements.
-pub fn available(scenario: &Scenario) -> Result<(), RunError> {
-    image(scenario).map(drop).map_err(RunError::from)
+/// The virtual machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vm;
+
+impl Backend for Vm {
+    fn check(&self, scenario: &Scenario, _: &Guests) -> Vec<Diagnostic> {
+        check(scenario)
+    }
+
+    fn available(&self, scenario: &Scenario) -> Result<(), RunError> {
+        image(scenario).map(drop).map_err(of_machine)
+    }
+
+    /// In virtual time, in the snapshot prepared last.
+    fn run(
+        &self,
+        scenario: &Scenario,
+        _: &Guests,
+        seed: u64,
+        watch: &mut Watch<'_>,
+    ) -> Result<(Run, Progress), RunError> {
+        let plan = plan(scenario, seed)?;
+        let image = image(scenario).map_err(of_machine)?;
+        let (log, mut so_far) = carry_out(&plan, &image, None, watch).map_err(of_machine)?;
+        let seen = read(&plan, &log);
+        if seen.busiest > MOST_BUSY {
+            return Err(too_busy(&plan, &seen));
+        }
+        so_far.passed = so_far.total;
+        so_far.packets = seen.outcome.packets_offered;
+        let emulation = json!({
+            "trusted": true,
+            "beyond": [],
+            "kernel": image.kernel,
+            "qemu": image.qemu,
+            "snapshot": image.hash,
+            "busy_ratio": rounded(seen.busy),
+            "busiest_second_ratio": rounded(seen.busiest),
+            "tlp_count": seen.outcome.measured.tlp_count,
+            "flows": flows(&plan),
+        });
+        let run = linux::record(plan.info, &plan.flows, seen.outcome);
+        Ok((run.with_emulation(emulation), so_far))
+    }
 }
 
-/// Runs a scenario with `seed` to its end, in virtual time, in the snapshot prepared last.
-/// `progress` is called a few times a second; it may stop the run.
-///
-/// # Errors
-/// See [`RunError`].
-pub fn run(
-    scenario: &Scenario,
-    seed: u64,
-    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<(Run, Progress), RunError> {
+/// The plan of a scenario that the machine can run.
+fn plan(scenario: &Scenario, seed: u64) -> Result<Plan<'_>, RunError> {
     let wrong = check(scenario);
     if !wrong.is_empty() {
         return Err(RunError::Scenario(wrong));
     }
-    let plan = Plan::resolve(scenario, seed, "vm").map_err(RunError::Scenario)?;
-    let image = image(scenario)?;
-    let mut so_far = Progress {
-        total: plan.info.duration,
-        ..Progress::default()
-    };
-    let controllers = Controllers::of(scenario).map_err(RunError::Scenario)?;
-    let script = script(&plan, &controllers, None);
-    let log = carry_out(&plan, &image, &script, &mut so_far, progress)?;
-    let seen = read(&plan, &log);
-    if seen.busiest > MOST_BUSY {
-        return Err(too_busy(&plan, &seen));
+    Plan::resolve(scenario, seed, "vm").map_err(RunError::Scenario)
+}
+
+/// A failure of the machine, named as one.
+fn of_machine(error: RunError) -> RunError {
+    match error {
+        RunError::Failed(what) => RunError::Failed(format!("the machine failed: {what}")),
+        other => other,
     }
-    so_far.passed = so_far.total;
-    so_far.packets = seen.outcome.packets_offered;
-    let emulation = json!({
-        "trusted": true,
-        "beyond": [],
-        "kernel": image.kernel,
-        "qemu": image.qemu,
-        "snapshot": image.hash,
-        "busy_ratio": rounded(seen.busy),
-        "busiest_second_ratio": rounded(seen.busiest),
-        "tlp_count": seen.outcome.measured.tlp_count,
-        "flows": flows(&plan),
-    });
-    let run = linux::record(plan.info, &plan.flows, seen.outcome);
-    Ok((run.with_emulation(emulation), so_far))
 }
 
 /// The kernel's configuration of each flow.
@@ -181,7 +160,7 @@ fn rounded(share: f64) -> f64 {
 fn too_busy(plan: &Plan<'_>, seen: &Seen) -> RunError {
     let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
     let fits = (rate.bps() as f64 * MOST_BUSY / seen.busiest / 1e6).floor();
-    RunError::Untrusted(format!(
+    RunError::Failed(format!(
         "the guest's processor was {:.0} % busy in its busiest second, and {:.0} % is allowed: its own work would \
          delay packets; about {fits} Mbit/s would fit",
         100.0 * seen.busiest,
@@ -210,20 +189,12 @@ pub struct Traced {
     pub calls: Vec<u8>,
 }
 
-/// Runs a scenario as [`run`] does, and records the calls of the first flow's controller.
+/// Runs a scenario as [`Vm`] does, and records the calls of the first flow's controller.
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn trace(
-    scenario: &Scenario,
-    seed: u64,
-    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Traced, RunError> {
-    let wrong = check(scenario);
-    if !wrong.is_empty() {
-        return Err(RunError::Scenario(wrong));
-    }
-    let plan = Plan::resolve(scenario, seed, "vm").map_err(RunError::Scenario)?;
+pub fn trace(scenario: &Scenario, seed: u64, watch: &mut Watch<'_>) -> Result<Traced, RunError> {
+    let plan = plan(scenario, seed)?;
     let controller = plan
         .flows
         .first()
@@ -234,7 +205,7 @@ pub fn trace(
         let hint = format!("give the first flow one of {names}");
         return Err(Unavailable::new(what, hint).into());
     };
-    let image = image(scenario)?;
+    let image = image(scenario).map_err(of_machine)?;
     if !image.has(BBR3_MODULE) {
         let what = format!(
             "the snapshot of Linux {} cannot record controllers",
@@ -242,13 +213,7 @@ pub fn trace(
         );
         return Err(Unavailable::new(what, RECORDING).into());
     }
-    let mut so_far = Progress {
-        total: plan.info.duration,
-        ..Progress::default()
-    };
-    let controllers = Controllers::of(scenario).map_err(RunError::Scenario)?;
-    let script = script(&plan, &controllers, Some(functions));
-    let log = carry_out(&plan, &image, &script, &mut so_far, progress)?;
+    let (log, _) = carry_out(&plan, &image, Some(functions), watch).map_err(of_machine)?;
     let mut calls = Vec::new();
     let mut rest = log.as_slice();
     while let Some(record) = Record::take(&mut rest) {
@@ -269,37 +234,37 @@ const RECORDING: &str = "it takes Linux 6.10 with type information of the kernel
     (CONFIG_DEBUG_INFO_BTF) and function tracing, and libbpf here (sudo apt install libbpf1): \
     paceline vm prepare --kernel FILE";
 
-/// Runs the script in the guest, and returns its report.
+/// Runs a plan in the guest, and returns its report. Calls of the kernel's functions whose names
+/// begin with `traced` are recorded.
 fn carry_out(
     plan: &Plan<'_>,
     image: &Image,
-    script: &[u8],
-    so_far: &mut Progress,
-    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Vec<u8>, RunError> {
+    traced: Option<&str>,
+    watch: &mut Watch<'_>,
+) -> Result<(Vec<u8>, Progress), RunError> {
+    let controllers = Controllers::of(plan.scenario).map_err(RunError::Scenario)?;
+    let script = script(plan, &controllers, traced);
+    let mut so_far = Progress {
+        total: plan.info.duration,
+        ..Progress::default()
+    };
     let mut machine = Machine::restore(&image.snapshot()?)?;
-    machine.hand(script)?;
+    machine.hand(&script)?;
+    let fixed = plan.fixed_memory();
     let mut log = Vec::new();
     loop {
         machine.go_on()?;
-        let fixed = plan.fixed_memory();
         let mut look = |passed| {
             so_far.passed = Duration::from_nanos(passed).min(so_far.total);
             so_far.memory = memory(fixed, log.len() as u64);
-            progress(so_far).is_continue()
+            watch.ask(&so_far, None)
         };
-        let stopped = machine.until_stopped(&mut look);
-        let state = match stopped {
-            Err(Failed::Interrupted) => return Err(RunError::Interrupted(*so_far)),
-            stopped => stopped?,
-        };
+        let state = machine.until_stopped(&mut look)?;
         machine.take(script.len(), &mut log)?;
         match state {
             State::Full => {}
-            State::Done => return Ok(log),
-            State::Ready | State::Failed => {
-                return Err(refused(plan, script, &log, &machine).into());
-            }
+            State::Done => return Ok((log, so_far)),
+            State::Ready | State::Failed => return Err(refused(plan, &script, &log, &machine)),
         }
     }
 }
@@ -320,7 +285,7 @@ fn memory(fixed: u64, told: u64) -> Memory {
 }
 
 /// Why the guest gave up.
-fn refused(plan: &Plan<'_>, script: &[u8], log: &[u8], machine: &Machine) -> Failed {
+fn refused(plan: &Plan<'_>, script: &[u8], log: &[u8], machine: &Machine) -> RunError {
     let Some((place, code)) = read(plan, log).refused else {
         return machine.failed("the guest gave up");
     };

@@ -131,7 +131,7 @@ pub extern "C" fn paceline_run() {
     answer(|laboratory, text| {
         let run = laboratory.run(text, &mut |progress, record| {
             // About fifty times per run: each is a call into the page.
-            let part = 50 * progress.simulated.as_nanos() / progress.total.as_nanos().max(1);
+            let part = 50 * progress.passed.as_nanos() / progress.total.as_nanos().max(1);
             if part > told {
                 told = part;
                 for ((column, name), from) in (0..).zip(&followed).zip(&mut rows) {
@@ -140,7 +140,7 @@ pub extern "C" fn paceline_run() {
                     grown(column, next.as_ptr(), next.len());
                 }
                 heard(
-                    progress.simulated.as_nanos() as f64,
+                    progress.passed.as_nanos() as f64,
                     progress.total.as_nanos() as f64,
                     progress.packets as f64,
                 );

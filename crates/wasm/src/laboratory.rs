@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use paceline_experiment::{Choice, Guest, Guests};
+use paceline_experiment::{Backend, Guest, Guests, Progress, RunError, Watch};
 use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type};
 use paceline_record::arrow_array::{Array, ArrayRef};
 use paceline_record::arrow_schema::DataType;
 use paceline_record::{Recorder, Run, in_words};
 use paceline_scenario::{Diagnostic, Scenario};
-use paceline_simulator::{Progress, RunError, Stacks};
+use paceline_simulator::Simulator;
 use serde_json::{Value, json};
 
 /// The memory limit of a tab: browsers end tabs of a few gigabytes, and 32-bit addresses end at
@@ -34,60 +34,45 @@ impl Laboratory {
     }
 
     /// Checks a scenario. `problems` is empty if it can run; then there are `about`, `total_ns`,
-    /// `toml` (with every default written out) and `memory`, its maximum memory in bytes.
+    /// `flows` and `toml` (with every default written out).
     pub fn check(&self, text: &str) -> Value {
-        match affordable(text, &self.guests) {
-            Ok((scenario, most)) => json!({
+        match runnable(text, &self.guests) {
+            Ok(scenario) => json!({
                 "problems": [],
                 "about": scenario.about,
                 "total_ns": scenario.run.duration.as_nanos(),
                 "flows": scenario.flow_count(),
-                "memory": most,
                 "toml": scenario.to_toml(),
             }),
-            Err(problems) => json!({ "problems": problems }),
+            Err(wrong) => problems(&RunError::Scenario(wrong)),
         }
     }
 
     /// Runs a scenario, and keeps its tables. The answer has `problems`, or `summary`, the metrics
-    /// that `--json` prints, and `packets` and `events`. `watch` receives the record so far, and
+    /// that `--json` prints, and `packets` and `events`. `look` receives the record so far, and
     /// may stop the run.
     pub fn run(
         &mut self,
         text: &str,
-        watch: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
+        look: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
     ) -> Value {
         self.run = None;
-        let scenario = match affordable(text, &self.guests) {
-            Ok((scenario, _)) => scenario,
-            Err(problems) => return json!({ "problems": problems }),
+        let mut look = |progress: &Progress, record: Option<&Recorder>| {
+            record.map_or(ControlFlow::Continue(()), |record| look(progress, record))
         };
-        let mut full = None;
-        let ended = paceline_simulator::run_watched(
-            &scenario,
-            scenario.run.seed,
-            &self.guests,
-            &Stacks::none(),
-            &mut |progress, record| {
-                if progress.memory.total() > MEMORY {
-                    full = Some(progress.memory.total());
-                    return ControlFlow::Break(());
-                }
-                watch(progress, record)
-            },
-        );
-        match (ended, full) {
-            (Ok((run, last)), _) => {
+        let ended = runnable(text, &self.guests)
+            .map_err(RunError::Scenario)
+            .and_then(|scenario| {
+                let mut watch = Watch::new(MEMORY, &mut look);
+                Simulator.run(&scenario, &self.guests, scenario.run.seed, &mut watch)
+            });
+        match ended {
+            Ok((run, last)) => {
                 let summary = run.summary_json();
                 self.run = Some(run);
                 json!({ "problems": [], "summary": summary, "packets": last.packets, "events": last.events })
             }
-            (Err(_), Some(bytes)) => json!({ "problems": [too_large(bytes)] }),
-            (Err(RunError::Scenario(wrong)), None) => {
-                let problems: Vec<Value> = wrong.iter().map(problem).collect();
-                json!({ "problems": problems })
-            }
-            (Err(error), None) => json!({ "problems": [{ "message": error.to_string() }] }),
+            Err(error) => problems(&error),
         }
     }
 
@@ -106,32 +91,33 @@ impl Laboratory {
     }
 }
 
-/// A scenario that can run here, and its maximum memory in bytes.
-fn affordable(text: &str, guests: &Guests) -> Result<(Scenario, u64), Vec<Value>> {
-    let in_json = |wrong: Vec<Diagnostic>| wrong.iter().map(problem).collect::<Vec<_>>();
-    let mut scenario = paceline_experiment::parse(text, NAME, &[]).map_err(in_json)?;
+/// A scenario that can run here.
+fn runnable(text: &str, guests: &Guests) -> Result<Scenario, Vec<Diagnostic>> {
+    let mut scenario = paceline_experiment::parse(text, NAME, &[])?;
     // A single run is requested.
     scenario.sweep = None;
-    let wrong = paceline_simulator::check_with(&scenario, guests);
-    if !wrong.is_empty() {
-        return Err(in_json(wrong));
-    }
-    let choices = paceline_experiment::choices(&scenario, guests).map_err(in_json)?;
-    let fields: Vec<_> = choices.iter().map(Choice::fields).collect();
-    let estimate = paceline_experiment::estimate(&scenario, &fields).map_err(in_json)?;
-    match estimate.least.total() > MEMORY {
-        true => Err(vec![too_large(estimate.least.total())]),
-        false => Ok((scenario, estimate.most.total())),
+    match paceline_simulator::check_with(&scenario, guests) {
+        wrong if wrong.is_empty() => Ok(scenario),
+        wrong => Err(wrong),
     }
 }
 
-fn too_large(bytes: u64) -> Value {
-    let message = format!(
-        "this run takes {} of memory or more, and a page may take {}",
-        in_words(bytes),
-        in_words(MEMORY)
-    );
-    json!({ "message": message, "hint": "make it shorter, or run it on the command line" })
+/// Why there is no run.
+fn problems(error: &RunError) -> Value {
+    let problems = match error {
+        RunError::Scenario(wrong) => wrong.iter().map(problem).collect(),
+        RunError::TooLarge { at, limit } => {
+            let message = format!(
+                "this run takes {} of memory or more, and a page may take {}",
+                in_words(at.memory.total()),
+                in_words(*limit)
+            );
+            let hint = "make it shorter, or run it on the command line";
+            vec![json!({ "message": message, "hint": hint })]
+        }
+        error => vec![json!({ "message": error.to_string() })],
+    };
+    json!({ "problems": problems })
 }
 
 fn problem(diagnostic: &Diagnostic) -> Value {
@@ -272,7 +258,7 @@ mod tests {
             refused.is_none_or(|said| said.contains("no QUIC stacks")),
             "{answer}"
         );
-        let long = SMALL.replace("\"1 s\"", "\"40000 min\"");
+        let long = SMALL.replace("[run]", "[run]\nsample_interval = \"100 ns\"");
         let said = laboratory.run(&long, &mut on)["problems"][0]["message"].to_string();
         assert!(said.contains("a page may take 500 MB"), "{said}");
         assert!(laboratory.digest().is_empty());

@@ -1,9 +1,7 @@
 //! The example in virtual time, against what its link can carry.
 
-use std::ops::ControlFlow;
-
 use example_transport::End;
-use paceline_experiment::Guests;
+use paceline_experiment::{Guests, Watch};
 use paceline_record::Run;
 use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::Int64Type;
@@ -24,11 +22,9 @@ fn run(path: &str, app: &str, window: usize) -> Run {
             (end(), end())
         }),
     );
-    run_with(&scenario, 1, &Guests::none(), &stacks, &mut |_| {
-        ControlFlow::Continue(())
-    })
-    .unwrap_or_else(|error| panic!("{error}"))
-    .0
+    run_with(&scenario, 1, &Guests::none(), &stacks, &mut Watch::none())
+        .unwrap_or_else(|error| panic!("{error}"))
+        .0
 }
 
 fn goodput(run: &Run) -> f64 {

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from paceline import _paceline, guests, memory, shipped, store
 from paceline.cli import console
@@ -87,27 +86,6 @@ def running(path: str) -> Iterator[None]:
         raise replace(Failure.of(error), file=path) from None
 
 
-def memory_of(plan: _paceline.CheckedScenario, path: str) -> dict[str, Any]:
-    """Return the estimated memory of a run; raise if it exceeds the limit."""
-    said, most = plan.memory(), memory.limit()
-    if said["least"] > most:
-        name, least, _, hint = max(said["parts"], key=lambda part: part[1])
-        raise Failure(
-            "memory",
-            f"a run needs at least {_size(said['least'])} of memory, {_size(least)} of that for "
-            f"`{name}`, and may take {_size(most)}",
-            hint=f"choose {hint}, or raise --memory",
-            file=path,
-        )
-    parts = {name: {"least_bytes": a, "most_bytes": b} for name, a, b, _ in said["parts"]}
-    return {
-        "least_bytes": said["least"],
-        "most_bytes": said["most"],
-        "limit_bytes": most,
-        "parts": parts,
-    }
-
-
 def afford_results(runs: int, flows: int, path: str) -> None:
     """Refuse more runs than the memory for their results allows."""
     said, most = runs * (_RESULT + flows * _FLOW), memory.limit()
@@ -122,24 +100,6 @@ def afford_results(runs: int, flows: int, path: str) -> None:
 
 def _size(count: int) -> str:
     return quantity("_bytes", count)
-
-
-def tell_memory(plan: _paceline.CheckedScenario, path: str, *, always: bool) -> None:
-    """Print the estimated memory of a run, if asked for or if it may exceed the limit."""
-    said = memory_of(plan, path)
-    least, most, limit = (said[f"{name}_bytes"] for name in ("least", "most", "limit"))
-    told = f"{path}: a run takes {_size(least)} to {_size(most)} of memory"
-    if most > limit:
-        name, _, largest, hint = max(plan.memory()["parts"], key=lambda part: part[2])
-        told += (
-            f", up to {_size(largest)} of it for `{name}`; beyond {_size(limit)} it will be ended. "
-            f"To be sure, choose {hint}, or raise --memory"
-        )
-    elif always:
-        told += f" and may use {_size(limit)}"
-    else:
-        return
-    console.note(told)
 
 
 def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:

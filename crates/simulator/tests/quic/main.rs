@@ -4,11 +4,11 @@ mod defects;
 
 use std::ops::ControlFlow;
 
+use paceline_experiment::RunError;
 use paceline_record::Run;
 use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::Int64Type;
 use paceline_scenario::{Diagnostic, Scenario};
-use paceline_simulator::RunError;
 
 fn parse(text: &str) -> Result<Scenario, Vec<Diagnostic>> {
     let scenario = paceline_experiment::parse(text, "test.toml", &[])?;

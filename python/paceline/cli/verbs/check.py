@@ -1,4 +1,4 @@
-"""``paceline check``: a scenario with every default written out, and the memory of a run."""
+"""``paceline check``: a scenario with every default written out, and the rows of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from paceline.cli import console, files
-from paceline.cli.app import Json, Memory, Set, app, examples
+from paceline.cli.app import Json, Set, app, examples
 from paceline.reading import toml
 
 
@@ -22,21 +22,19 @@ def check(
     /,
     *,
     set_: Set = None,
-    memory: Memory = None,
     json: Json = False,
 ) -> None:
-    """Check a scenario, print it with every default written out, and estimate the memory of a run.
+    """Check a scenario, print it with every default written out, and count the rows of a run.
 
-    The estimate is a range: from the memory of a run whose flows barely send to that of a run
-    whose links are always full.
+    The rows are those of the table `samples`: flows, times the duration over the sample interval.
     """
     text, file = files.scenario(file)
     plan = files.plan(text, file, files.parse_overrides(set_))
     value = {"name": plan.name, "file": file, "resolved": toml(plan.toml)}
-    takes = files.memory_of(plan, file)
+    rows = plan.sample_rows
     console.answer(
-        {**value, "toml": plan.toml, "sweep": plan.sweep, "memory": takes},
-        lambda: files.tell_memory(plan, file, always=True),
+        {**value, "toml": plan.toml, "sweep": plan.sweep, "sample_rows": rows},
+        lambda: console.note(f"{file}: a run has {rows:,} rows of samples"),
         lambda: files.tell_sweep(plan, file),
         lambda: console.say_file(plan.toml),
     )

@@ -133,9 +133,7 @@ def _checked(name: str, options: Options, *, below: bool) -> Batch:
             report=options.report,
             force=options.force,
         )
-        files.memory_of(batch.plan, path)
         files.tell_sweep(batch.plan, path)
-        files.tell_memory(batch.plan, path, always=False)
         files.afford_results(batch.count, batch.plan.flow_count, path)
         batch.claim(options.out, below=below)
     return batch
