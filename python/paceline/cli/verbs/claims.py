@@ -46,9 +46,13 @@ class Options:
     """Folder for a report: a page, plots and data."""
     claims: Path | None = None
     """File or folder of claims. Default: ./claims, or the shipped claims."""
-    backend: Backend = "sim"
-    """Only simulated claims (sim), or only claims that need a kernel's TCP: in real time (emu) or
-    in virtual time (vm)."""
+    backend: Annotated[
+        Backend,
+        Parameter(
+            help="Only simulated claims (sim), or only claims that need a kernel's TCP: in real "
+            "time (emu) or in virtual time (vm)."
+        ),
+    ] = "sim"
     jobs: Annotated[int | None, Parameter(validator=positive)] = None
     """Threads, and parallel emulations. Default: one thread and four emulations per core."""
     controllers: Controllers = None

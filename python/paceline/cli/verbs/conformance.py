@@ -37,9 +37,13 @@ class Options:
     """Only run the recovery scripts against this machine's kernel (three times each)."""
     record: Path | None = None
     """With --live: a new folder for the segments that the kernel sent."""
-    controller: str | None = None
-    """The controller to test, such as noq:bbr3, or one of your own: NAME=FILE[:CLASS], or
-    STACK:NAME=FILE. Default: bbr3."""
+    controller: Annotated[
+        str | None,
+        Parameter(
+            help="The controller to test, such as noq:bbr3, or one of your own: NAME=FILE[:CLASS], "
+            "or STACK:NAME=FILE. Default: bbr3."
+        ),
+    ] = None
     judge: Path | None = None
     """Judge this record by the named cases instead of running them."""
     quick: Annotated[bool, Parameter(negative="")] = False

@@ -43,9 +43,13 @@ class Client:
         str | None,
         Parameter(help=f"The server's token. Default: the environment variable {_VARIABLE}."),
     ] = None
-    cc: str | None = None
-    """The sender's controller: one of `paceline list controllers`, or `quinn:bbr`, `quinn:cubic`,
-    `quinn:newreno`. Default: bbr3."""
+    cc: Annotated[
+        str | None,
+        Parameter(
+            help="The sender's controller: one of `paceline list controllers`, or `quinn:bbr`, "
+            "`quinn:cubic`, `quinn:newreno`. Default: bbr3."
+        ),
+    ] = None
     time: str | None = None
     """Duration of the transfer. Default: "10 s", unless --bytes is given."""
     bytes: str | None = None

@@ -34,9 +34,14 @@ class Options:
     """The folder to write. Default: the draft's name and number."""
     format: Image = "svg"
     """Format of the pictures."""
-    packets: Annotated[bool, Parameter(negative="")] = False
-    """Also write every packet and ACK to the traces, which are then many times larger. qvis and
-    `import` need the packets."""
+    packets: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Also write every packet and ACK to the traces, which are then many times "
+            "larger. qvis and `import` need the packets.",
+        ),
+    ] = False
     qlog_dialect: Literal["current", "0.3"] = "current"
     """Version of qlog's event names; qvis needs 0.3."""
     jobs: Jobs = None

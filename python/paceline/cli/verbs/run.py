@@ -36,9 +36,13 @@ _seed = bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
 class Options:
     """The options of the command."""
 
-    backend: Backend = "sim"
-    """Simulation in virtual time (sim), or the kernel's TCP (Linux) in real time (emu) or in
-    virtual time (vm)."""
+    backend: Annotated[
+        Backend,
+        Parameter(
+            help="Simulation in virtual time (sim), or the kernel's TCP (Linux) in real time (emu) "
+            "or in virtual time (vm)."
+        ),
+    ] = "sim"
     seed: Annotated[int | None, Parameter(validator=_seed)] = None
     """Seed. Default: the scenario's."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None

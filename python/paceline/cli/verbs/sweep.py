@@ -57,9 +57,13 @@ class Options:
         Parameter(name="--table", negative=""),
     ] = None
     """A table of each run to keep along with the metrics."""
-    engine: Literal["threads", "processes", "ray"] = "threads"
-    """Where runs execute: threads, processes (the sweep survives the crash of a run), or a Ray
-    cluster."""
+    engine: Annotated[
+        Literal["threads", "processes", "ray"],
+        Parameter(
+            help="Where runs execute: threads, processes (the sweep survives the crash of a run), "
+            "or a Ray cluster."
+        ),
+    ] = "threads"
     address: str | None = None
     """Address of the Ray cluster. Default: start one on this machine."""
     jobs: Jobs = None
