@@ -81,6 +81,16 @@ pub enum CaState {
     Loss,
 }
 
+impl CaState {
+    /// The names of the states, in order.
+    pub const NAMES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
+
+    /// Its name, as Linux and a record write it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// One acknowledgment, after the transport has processed it.
 ///
 /// Its volumes match what the controller has been told: a loss that is reported after the sample

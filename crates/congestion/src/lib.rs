@@ -42,26 +42,11 @@ pub use controller::{
 };
 pub use delivery::{Delivery, PacketState, RateSample};
 pub use paceline_units::{Ecn, Field, Quantity, Rng, Value, Visitor, options};
-pub use registry::{BuildError, ControllerSpec, NoGuest};
+pub use registry::{
+    AnyController, BuildError, ControllerSpec, NoGuest, Recipe, build, controllers, recipe,
+};
 pub use signals::{Signals, Unmet};
 pub use window::window_rate;
-
-registry::registry! {
-    BbrSwift = bbr3::swift::BbrSwift,
-    Bbr1 = linux::bbr1::Bbr1,
-    Bbr1Fair = linux::bbr1::fair::Bbr1Fair,
-    Bbr2 = linux::bbr2::Bbr2,
-    Bbr3 = bbr3::Bbr3,
-    Bbr3Linux = linux::bbr3::Bbr3,
-    Cubic = cubic::Cubic,
-    CubicLinux = linux::cubic::Cubic,
-    Dctcp = dctcp::Dctcp,
-    Ledbat = ledbat::Ledbat,
-    LedbatPlusPlus = ledbat::LedbatPlusPlus,
-    Prague = prague::Prague,
-    Reno = reno::Reno,
-    Swift = swift::Swift,
-}
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -1,10 +1,15 @@
-//! The closed set of controllers: each describes itself, and one line of [`registry`] adds it to
+//! The closed set of controllers: each describes itself, and one line of `registry!` adds it to
 //! scenarios, listings and `AnyController`.
 
-use paceline_units::Field;
+use core::ops::{Deref, DerefMut};
+
+use paceline_units::{Bytes, Ecn, Field, Instant, Rate, Visitor};
 
 use crate::options::{OptionInfo, OptionValue, Parameters};
-use crate::{Controller, Described};
+use crate::{
+    Ack, Config, Controller, Described, Lost, Outputs, RecoveryWindow, Sent, Signals, Unmet, bbr3,
+    cubic, dctcp, ledbat, linux, prague, reno, swift,
+};
 
 /// A controller that a scenario can name.
 pub struct ControllerSpec {
@@ -53,10 +58,7 @@ pub enum BuildError {
 }
 
 /// Shows the value of each option of the parameters.
-pub(crate) fn visit_options<P: Parameters>(
-    parameters: &P,
-    visit: &mut dyn FnMut(&'static str, OptionValue),
-) {
+fn visit_options<P: Parameters>(parameters: &P, visit: &mut dyn FnMut(&'static str, OptionValue)) {
     for option in P::OPTIONS {
         visit(option.name, (option.get)(parameters));
     }
@@ -70,40 +72,39 @@ macro_rules! registry {
         /// cost.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is its controller")]
-        pub enum AnyController<G = $crate::NoGuest> { $($variant($controller),)* Guest(G) }
+        pub enum AnyController<G = NoGuest> { $($variant($controller),)* Guest(G) }
 
         /// A controller's checked parameters, from which any number of instances are made.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is its controller")]
-        pub enum Recipe { $($variant(<$controller as $crate::Described>::Parameters)),* }
+        pub enum Recipe { $($variant(<$controller as Described>::Parameters)),* }
 
         impl Recipe {
             /// The name of the controller.
             pub fn name(&self) -> &'static str {
-                match self { $(Self::$variant(_) => <$controller as $crate::Described>::NAME),* }
+                match self { $(Self::$variant(_) => <$controller as Described>::NAME),* }
             }
 
             /// Names the fields of the controller's state.
-            pub fn visit_fields(&self, visit: &mut dyn FnMut($crate::Field)) {
-                use $crate::Controller;
+            pub fn visit_fields(&self, visit: &mut dyn FnMut(Field)) {
                 match self { $(Self::$variant(_) => <$controller>::visit_fields(visit)),* }
             }
 
             /// Shows the value of each option, without those of nested parameters.
             pub fn visit_options(
                 &self,
-                visit: &mut dyn FnMut(&'static str, $crate::options::OptionValue),
+                visit: &mut dyn FnMut(&'static str, OptionValue),
             ) {
                 match self {
-                    $(Self::$variant(own) => $crate::registry::visit_options(own, visit),)*
+                    $(Self::$variant(own) => visit_options(own, visit),)*
                 }
             }
 
             /// The signals that the controller needs from a transport, with these parameters.
-            pub fn needs(&self) -> $crate::Signals {
+            pub fn needs(&self) -> Signals {
                 match self {
                     $(Self::$variant(parameters) => {
-                        <$controller as $crate::Described>::needs(parameters)
+                        <$controller as Described>::needs(parameters)
                     })*
                 }
             }
@@ -112,17 +113,17 @@ macro_rules! registry {
             ///
             /// # Errors
             /// The missing signals.
-            pub fn check(&self, signals: $crate::Signals) -> Result<(), $crate::Unmet> {
+            pub fn check(&self, signals: Signals) -> Result<(), Unmet> {
                 signals.check(self.name(), self.needs())
             }
 
             /// A new instance.
-            pub fn build(&self, config: &$crate::Config) -> AnyController {
+            pub fn build(&self, config: &Config) -> AnyController {
                 self.build_beside(config)
             }
 
             /// The same for a transport that also has guests.
-            pub fn build_beside<G>(&self, config: &$crate::Config) -> AnyController<G> {
+            pub fn build_beside<G>(&self, config: &Config) -> AnyController<G> {
                 match self {
                     $(Self::$variant(parameters) => {
                         AnyController::$variant(<$controller>::new(config, parameters.clone()))
@@ -132,46 +133,66 @@ macro_rules! registry {
         }
 
         /// Every controller, sorted by name.
-        pub fn controllers() -> &'static [$crate::ControllerSpec] {
-            static CONTROLLERS: &[$crate::ControllerSpec] =
-                &[$($crate::ControllerSpec::of::<$controller>()),*];
+        pub fn controllers() -> &'static [ControllerSpec] {
+            static CONTROLLERS: &[ControllerSpec] =
+                &[$(ControllerSpec::of::<$controller>()),*];
             CONTROLLERS
         }
 
         /// The controller `name` with `options` over its defaults, checked and ready to be made.
         pub fn recipe(
             name: &str,
-            options: &[(&str, $crate::options::OptionValue)],
-        ) -> Result<Recipe, $crate::BuildError> {
-            use $crate::options::Parameters;
+            options: &[(&str, OptionValue)],
+        ) -> Result<Recipe, BuildError> {
             match name {
-                $(<$controller as $crate::Described>::NAME => {
-                    <$controller as $crate::Described>::Parameters::with(options).map(Recipe::$variant)
+                $(<$controller as Described>::NAME => {
+                    <$controller as Described>::Parameters::with(options).map(Recipe::$variant)
                 })*
-                _ => return Err($crate::BuildError::UnknownController),
+                _ => return Err(BuildError::UnknownController),
             }
-            .map_err($crate::BuildError::Option)
+            .map_err(BuildError::Option)
         }
 
         /// Makes the controller `name` with `options` applied over its defaults.
         pub fn build(
             name: &str,
-            config: &$crate::Config,
-            options: &[(&str, $crate::options::OptionValue)],
-        ) -> Result<AnyController, $crate::BuildError> {
+            config: &Config,
+            options: &[(&str, OptionValue)],
+        ) -> Result<AnyController, BuildError> {
             recipe(name, options).map(|recipe| recipe.build(config))
         }
 
-        $crate::registry::dispatch! { $($variant)* }
+        /// Evaluates the same of whichever controller an [`AnyController`] is.
+        macro_rules! either {
+            ($any:ident, $c:ident => $value:expr) => {
+                match $any { $(Self::$variant($c) => $value,)* Self::Guest($c) => $value }
+            };
+        }
     };
 }
-pub(crate) use registry;
+
+registry! {
+    BbrSwift = bbr3::swift::BbrSwift,
+    Bbr1 = linux::bbr1::Bbr1,
+    Bbr1Fair = linux::bbr1::fair::Bbr1Fair,
+    Bbr2 = linux::bbr2::Bbr2,
+    Bbr3 = bbr3::Bbr3,
+    Bbr3Linux = linux::bbr3::Bbr3,
+    Cubic = cubic::Cubic,
+    CubicLinux = linux::cubic::Cubic,
+    Dctcp = dctcp::Dctcp,
+    Ledbat = ledbat::Ledbat,
+    LedbatPlusPlus = ledbat::LedbatPlusPlus,
+    Prague = prague::Prague,
+    Reno = reno::Reno,
+    Swift = swift::Swift,
+}
 
 /// No guest: this type has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum NoGuest {}
 
-impl core::ops::Deref for NoGuest {
+impl Deref for NoGuest {
     type Target = dyn Controller;
 
     fn deref(&self) -> &Self::Target {
@@ -179,57 +200,64 @@ impl core::ops::Deref for NoGuest {
     }
 }
 
-impl core::ops::DerefMut for NoGuest {
+impl DerefMut for NoGuest {
     fn deref_mut(&mut self) -> &mut Self::Target {
         match *self {}
     }
 }
 
-/// Implements [`Controller`](crate::Controller) for `AnyController` by that of its variant.
-macro_rules! dispatch {
-    ($($variant:ident)*) => {
-        impl<G: core::ops::DerefMut<Target: $crate::Controller>> $crate::Controller for AnyController<G> {
-            fn on_send(&mut self, sent: &$crate::Sent) { match self { $(Self::$variant(c) => c.on_send(sent),)* Self::Guest(c) => c.on_send(sent) } }
-            fn hears_each_send(&self) -> bool { match self { $(Self::$variant(c) => c.hears_each_send(),)* Self::Guest(c) => c.hears_each_send() } }
-            fn on_idle_restart(&mut self, now: paceline_units::Instant) {
-                match self { $(Self::$variant(c) => c.on_idle_restart(now),)* Self::Guest(c) => c.on_idle_restart(now) }
-            }
-            fn on_loss(&mut self, loss: &$crate::Lost) { match self { $(Self::$variant(c) => c.on_loss(loss),)* Self::Guest(c) => c.on_loss(loss) } }
-            fn on_ack(&mut self, ack: &$crate::Ack) { match self { $(Self::$variant(c) => c.on_ack(ack),)* Self::Guest(c) => c.on_ack(ack) } }
-            fn on_recovery_again(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes, outstanding: paceline_units::Bytes) {
-                match self { $(Self::$variant(c) => c.on_recovery_again(now, in_flight, outstanding),)* Self::Guest(c) => c.on_recovery_again(now, in_flight, outstanding) }
-            }
-            fn on_recovery_enter(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes) {
-                match self { $(Self::$variant(c) => c.on_recovery_enter(now, in_flight),)* Self::Guest(c) => c.on_recovery_enter(now, in_flight) }
-            }
-            fn on_recovery_exit(&mut self, now: paceline_units::Instant) {
-                match self { $(Self::$variant(c) => c.on_recovery_exit(now),)* Self::Guest(c) => c.on_recovery_exit(now) }
-            }
-            fn on_timeout(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes) {
-                match self { $(Self::$variant(c) => c.on_timeout(now, in_flight),)* Self::Guest(c) => c.on_timeout(now, in_flight) }
-            }
-            fn on_spurious(&mut self, now: paceline_units::Instant, delivered: paceline_units::Bytes) {
-                match self { $(Self::$variant(c) => c.on_spurious(now, delivered),)* Self::Guest(c) => c.on_spurious(now, delivered) }
-            }
-            fn on_mss(&mut self, mss: u32) { match self { $(Self::$variant(c) => c.on_mss(mss),)* Self::Guest(c) => c.on_mss(mss) } }
-            fn cwnd(&self) -> paceline_units::Bytes { match self { $(Self::$variant(c) => c.cwnd(),)* Self::Guest(c) => c.cwnd() } }
-            fn pacing_rate(&self) -> Option<paceline_units::Rate> { match self { $(Self::$variant(c) => c.pacing_rate(),)* Self::Guest(c) => c.pacing_rate() } }
-            fn send_quantum(&self) -> paceline_units::Bytes { match self { $(Self::$variant(c) => c.send_quantum(),)* Self::Guest(c) => c.send_quantum() } }
-            fn ssthresh(&self) -> Option<paceline_units::Bytes> { match self { $(Self::$variant(c) => c.ssthresh(),)* Self::Guest(c) => c.ssthresh() } }
-            fn recovery_window(&self) -> $crate::RecoveryWindow { match self { $(Self::$variant(c) => c.recovery_window(),)* Self::Guest(c) => c.recovery_window() } }
-            fn marks_app_limited(&self) -> bool { match self { $(Self::$variant(c) => c.marks_app_limited(),)* Self::Guest(c) => c.marks_app_limited() } }
-            fn pacer_below(&self) -> bool { match self { $(Self::$variant(c) => c.pacer_below(),)* Self::Guest(c) => c.pacer_below() } }
-            fn ecn(&self) -> $crate::Ecn { match self { $(Self::$variant(c) => c.ecn(),)* Self::Guest(c) => c.ecn() } }
-            fn outputs(&self) -> $crate::Outputs { match self { $(Self::$variant(c) => c.outputs(),)* Self::Guest(c) => c.outputs() } }
-            fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase(),)* Self::Guest(c) => c.phase() } }
-            fn round_count(&self) -> u64 { match self { $(Self::$variant(c) => c.round_count(),)* Self::Guest(c) => c.round_count() } }
-            fn visit_state(&self, visit: &mut $crate::Visitor<'_>) {
-                match self { $(Self::$variant(c) => c.visit_state(visit),)* Self::Guest(c) => c.visit_state(visit) }
-            }
-        }
+/// Forwards each method of a controller to the controller that it is.
+macro_rules! forward {
+    (
+        events { $($event:ident($($given:ident: $kind:ty),*);)* }
+        answers { $($answer:ident($($asked:ident: $asked_kind:ty)?) -> $output:ty;)* }
+    ) => {
+        $(fn $event(&mut self $(, $given: $kind)*) {
+            either!(self, c => c.$event($($given),*))
+        })*
+
+        $(fn $answer(&self $(, $asked: $asked_kind)?) -> $output {
+            either!(self, c => c.$answer($($asked)?))
+        })*
     };
 }
-pub(crate) use dispatch;
+
+// What is not forwarded would be the trait's default, whatever the controller says.
+#[deny(clippy::missing_trait_methods)]
+impl<G: DerefMut<Target: Controller>> Controller for AnyController<G> {
+    forward! {
+        events {
+            on_send(sent: &Sent);
+            on_idle_restart(now: Instant);
+            on_loss(loss: &Lost);
+            on_ack(ack: &Ack);
+            on_recovery_enter(now: Instant, in_flight: Bytes);
+            on_recovery_again(now: Instant, in_flight: Bytes, outstanding: Bytes);
+            on_recovery_exit(now: Instant);
+            on_timeout(now: Instant, in_flight: Bytes);
+            on_spurious(now: Instant, delivered: Bytes);
+            on_mss(mss: u32);
+        }
+        answers {
+            hears_each_send() -> bool;
+            cwnd() -> Bytes;
+            pacing_rate() -> Option<Rate>;
+            send_quantum() -> Bytes;
+            ssthresh() -> Option<Bytes>;
+            recovery_window() -> RecoveryWindow;
+            marks_app_limited() -> bool;
+            pacer_below() -> bool;
+            ecn() -> Ecn;
+            outputs() -> Outputs;
+            phase() -> &'static str;
+            round_count() -> u64;
+            visit_state(visit: &mut Visitor<'_>) -> ();
+        }
+    }
+
+    /// None: they are known from the [`Recipe`].
+    fn visit_fields(_: &mut dyn FnMut(Field)) {}
+}
 
 #[cfg(test)]
 mod tests {

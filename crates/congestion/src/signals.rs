@@ -33,6 +33,22 @@ macro_rules! signals {
             pub fn visit(self, visit: &mut dyn FnMut(&'static str, &'static str, bool)) {
                 $(visit(stringify!($name), concat!($($doc),+).trim_ascii(), self.$name);)*
             }
+
+            /// Their sum, in which the first signal is bit 0 and every other the bit above the one before it.
+            pub fn bits(self) -> u64 {
+                let given = [$(self.$name),*].into_iter().rev();
+                given.fold(0, |sum, given| sum << 1 | u64::from(given))
+            }
+
+            /// The signals of such a sum. Higher bits mean nothing.
+            pub fn from_bits(mut bits: u64) -> Self {
+                let mut next = || {
+                    let given = bits & 1 != 0;
+                    bits >>= 1;
+                    given
+                };
+                Self { $($name: next(),)* }
+            }
         }
     };
 }

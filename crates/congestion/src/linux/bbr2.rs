@@ -6,7 +6,6 @@
 
 use super::Adapter;
 use super::bbr23;
-use crate::{Described, Signals};
 
 /// The algorithm.
 pub type Core = bbr23::Core<2>;
@@ -14,20 +13,3 @@ pub type Core = bbr23::Core<2>;
 pub type Parameters = bbr23::Parameters<2>;
 /// `bbr2` as a controller.
 pub type Bbr2 = Adapter<Core>;
-
-impl Described for Core {
-    type Parameters = Parameters;
-    const NAME: &'static str = "bbr2";
-    const SUMMARY: &'static str = "BBRv2 alpha as in Linux";
-    const SOURCE: &'static str = "google/bbr v2alpha net/ipv4/tcp_bbr2.c";
-    const PHASES: &'static [&'static str] = bbr23::PHASES;
-
-    fn needs(parameters: &Self::Parameters) -> Signals {
-        Signals {
-            marks: parameters.ecn,
-            mark_counts: parameters.ecn,
-            pacing: true,
-            ..Signals::NONE
-        }
-    }
-}

@@ -6,7 +6,6 @@
 
 use super::Adapter;
 use super::bbr23;
-use crate::{Described, Signals};
 
 /// The algorithm.
 pub type Core = bbr23::Core<3>;
@@ -14,20 +13,3 @@ pub type Core = bbr23::Core<3>;
 pub type Parameters = bbr23::Parameters<3>;
 /// `bbr3-linux` as a controller.
 pub type Bbr3 = Adapter<Core>;
-
-impl Described for Core {
-    type Parameters = Parameters;
-    const NAME: &'static str = "bbr3-linux";
-    const SUMMARY: &'static str = "BBRv3 as in Linux";
-    const SOURCE: &'static str = "google/bbr v3 net/ipv4/tcp_bbr.c";
-    const PHASES: &'static [&'static str] = bbr23::PHASES;
-
-    fn needs(parameters: &Self::Parameters) -> Signals {
-        Signals {
-            marks: parameters.ecn,
-            mark_counts: parameters.ecn,
-            pacing: true,
-            ..Signals::NONE
-        }
-    }
-}

@@ -1,4 +1,7 @@
 //! Pacing, volumes and the window.
+//!
+//! It follows `tcp_bbr.c` of mainline Linux line by line, as [`bbr23`](crate::linux::bbr23) follows the files of v2 and v3:
+//! equal lines are equal there.
 
 use super::{Core, Mode};
 use crate::CaState;

@@ -19,7 +19,7 @@ use super::arithmetic::{BBR_UNIT, UNSET, before};
 use super::{Algorithm, Field, LostPacket, Random, RateSample, Socket};
 use crate::state::state;
 use crate::words::words;
-use crate::{CaState, Described};
+use crate::{CaState, Described, Signals};
 
 words! {
     /// `bbr_mode`.
@@ -40,17 +40,6 @@ words! {
         Refill = "PROBE_BW_REFILL",
     }
 }
-
-/// The states it reports: the modes, with the phases in place of PROBE_BW.
-pub(super) const PHASES: &[&str] = &[
-    Mode::Startup.word(),
-    Mode::Drain.word(),
-    Phase::Up.word(),
-    Phase::Down.word(),
-    Phase::Cruise.word(),
-    Phase::Refill.word(),
-    Mode::ProbeRtt.word(),
-];
 
 /// How the incoming ACKs relate to bandwidth probing (`bbr_ack_phase`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,10 +199,41 @@ impl<const V: u8> Core<V> {
     }
 }
 
-impl<const V: u8> Algorithm for Core<V>
-where
-    Self: Described<Parameters = Parameters<V>>,
-{
+impl<const V: u8> Described for Core<V> {
+    type Parameters = Parameters<V>;
+    const NAME: &'static str = if Self::V3 { "bbr3-linux" } else { "bbr2" };
+    const SUMMARY: &'static str = if Self::V3 {
+        "BBRv3 as in Linux"
+    } else {
+        "BBRv2 alpha as in Linux"
+    };
+    const SOURCE: &'static str = if Self::V3 {
+        "google/bbr v3 net/ipv4/tcp_bbr.c"
+    } else {
+        "google/bbr v2alpha net/ipv4/tcp_bbr2.c"
+    };
+    /// The modes, with the phases in place of PROBE_BW.
+    const PHASES: &'static [&'static str] = &[
+        Mode::Startup.word(),
+        Mode::Drain.word(),
+        Phase::Up.word(),
+        Phase::Down.word(),
+        Phase::Cruise.word(),
+        Phase::Refill.word(),
+        Mode::ProbeRtt.word(),
+    ];
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: parameters.ecn,
+            mark_counts: parameters.ecn,
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
+}
+
+impl<const V: u8> Algorithm for Core<V> {
     fn new(sk: &mut Socket, parameters: Parameters<V>) -> Self {
         let mut core = Self {
             mode: Mode::Startup,
