@@ -1,7 +1,6 @@
 //! Our own transport's ends behind the table.
 
 use core::ffi::{c_char, c_void};
-use core::fmt::{self, Write as _};
 use core::mem::{align_of, size_of};
 
 use paceline_congestion::{AnyController, Config, controllers};
@@ -11,7 +10,7 @@ use paceline_units::{Bytes, Instant};
 
 use crate::stack::*;
 use crate::table::{Ours, fill, with_options};
-use crate::text::Message as Reason;
+use crate::text::{Message as Reason, slice};
 use crate::types::*;
 use crate::{codepoint, ecn};
 
@@ -110,21 +109,12 @@ unsafe extern "C" fn init(
     // SAFETY: by the contract of the table.
     let mut reason = unsafe { Reason::at(message, message_size) };
     let state = state.cast::<End>();
-    let options = match option_count {
-        0 => &[],
-        // SAFETY: by the contract of the table.
-        _ => unsafe { core::slice::from_raw_parts(options, option_count) },
-    };
-    let made = match state.is_null() || !state.is_aligned() || config.is_null() {
-        true => refuse(
-            &mut reason,
-            PACELINE_BAD_POINTER,
-            format_args!("no state, no configuration, or a state that is not aligned"),
-        ),
-        // SAFETY: by the contract of the table.
-        false => unsafe { end(&*config, options, &mut reason) },
-    };
-    match made {
+    if state.is_null() || !state.is_aligned() || config.is_null() {
+        let why = "no state, no configuration, or a state that is not aligned";
+        return reason.refuse(PACELINE_BAD_POINTER, why);
+    }
+    // SAFETY: by the contract of the table.
+    match unsafe { end(&*config, slice(options, option_count), &mut reason) } {
         Ok(end) => {
             // SAFETY: `state` is aligned, and by the contract of the table writable.
             unsafe { state.write(end) };
@@ -132,12 +122,6 @@ unsafe extern "C" fn init(
         }
         Err(status) => status,
     }
-}
-
-fn refuse<T>(reason: &mut Reason<'_>, status: u32, why: fmt::Arguments<'_>) -> Result<T, u32> {
-    // Text that does not fit is left out; writing does not fail.
-    let _ = reason.write_fmt(why);
-    Err(status)
 }
 
 /// A new end.
@@ -152,7 +136,7 @@ unsafe fn end(
     let max_datagram = config.max_datagram_bytes;
     if !(LEAST_DATAGRAM..=MOST_DATAGRAM).contains(&max_datagram) {
         let why = format_args!("`max_datagram_bytes` is from {LEAST_DATAGRAM} to {MOST_DATAGRAM}");
-        return refuse(reason, PACELINE_BAD_CONFIG, why);
+        return Err(reason.refuse(PACELINE_BAD_CONFIG, why));
     }
     if config.sends == 0 {
         let side = Side::Receiver(ReceiverEnd::new(ReceiverConfig::default()));
@@ -162,7 +146,7 @@ unsafe fn end(
     let name = unsafe { config.controller.text() }.unwrap_or_default();
     let Some(spec) = controllers().iter().find(|spec| spec.name == name) else {
         let why = format_args!("no controller is called `{name}`");
-        return refuse(reason, PACELINE_BAD_CONFIG, why);
+        return Err(reason.refuse(PACELINE_BAD_CONFIG, why));
     };
     // SAFETY: by this function's contract.
     let Some(recipe) = (unsafe { with_options::<Ours>(spec, options, reason) }) else {
@@ -175,7 +159,7 @@ unsafe fn end(
         ..SenderConfig::default()
     };
     if let Err(unmet) = recipe.check(sender.signals()) {
-        return refuse(reason, PACELINE_UNMET, format_args!("{unmet}"));
+        return Err(reason.refuse(PACELINE_UNMET, unmet));
     }
     let now = Instant::from_nanos(config.now_ns);
     let controller = recipe.build(&Config {
@@ -205,11 +189,8 @@ unsafe extern "C" fn fini(state: *mut c_void) {
 unsafe extern "C" fn receive(state: *mut c_void, now_ns: u64, datagram: *const paceline_datagram) {
     // SAFETY: by the contract of the table.
     let (end, datagram) = unsafe { (at(state), &*datagram) };
-    let bytes = match datagram.size_bytes {
-        0 => &[],
-        // SAFETY: by the contract of the table.
-        size => unsafe { core::slice::from_raw_parts(datagram.data, size as usize) },
-    };
+    // SAFETY: by the contract of the table.
+    let bytes = unsafe { slice(datagram.data, datagram.size_bytes as usize) };
     // A datagram that is not one of ours is ignored.
     if let Some(payload) = Message::read(bytes) {
         let datagram = Datagram {
@@ -283,5 +264,5 @@ unsafe extern "C" fn stats(state: *const c_void, out: *mut paceline_stats) {
         Side::Receiver(receiver) => Endpoint::stats(receiver),
     };
     // SAFETY: by the contract of the table.
-    unsafe { out.write(stats.into()) }
+    unsafe { out.write((&stats).into()) }
 }

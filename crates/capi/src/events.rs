@@ -4,16 +4,67 @@ use paceline_congestion::{
     Ack, CaState, Config, Ecn, Lost, Outputs, PacketState, RateSample, RecoveryWindow, Sent,
     Signals,
 };
+use paceline_endpoint::Stats;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
+use crate::stack::paceline_stats;
 use crate::types::*;
 
-fn span(nanos: u64) -> Option<Duration> {
-    (nanos != PACELINE_NONE).then(|| Duration::from_nanos(nanos))
+/// A value of ours that is plain data of the type `C` at the boundary.
+pub(crate) trait Plain<C> {
+    /// The value of this plain data, which may be anything.
+    fn of(plain: C) -> Self;
+    /// The plain data of this value.
+    fn plain(self) -> C;
 }
 
-fn nanos(span: Option<Duration>) -> u64 {
-    span.map_or(PACELINE_NONE, Duration::as_nanos)
+/// What is plain already.
+impl<C> Plain<C> for C {
+    fn of(plain: C) -> Self {
+        plain
+    }
+
+    fn plain(self) -> C {
+        self
+    }
+}
+
+/// Absent is [`PACELINE_NONE`].
+impl<T: Plain<u64>> Plain<u64> for Option<T> {
+    fn of(plain: u64) -> Self {
+        (plain != PACELINE_NONE).then(|| T::of(plain))
+    }
+
+    fn plain(self) -> u64 {
+        self.map_or(PACELINE_NONE, T::plain)
+    }
+}
+
+/// Implements [`Plain`] by a function for each direction.
+macro_rules! plain {
+    ($($ours:ident as $c:ident: $of:expr, $plain:expr;)*) => {$(
+        impl Plain<$c> for $ours {
+            fn of(plain: $c) -> Self {
+                ($of)(plain)
+            }
+
+            fn plain(self) -> $c {
+                ($plain)(self)
+            }
+        }
+    )*};
+}
+
+plain! {
+    Bytes as u64: Self::new, Self::get;
+    Duration as u64: Self::from_nanos, Self::as_nanos;
+    Instant as u64: Self::from_nanos, Self::as_nanos;
+    Rate as u64: Self::from_bps, Self::bps;
+    bool as u8: |flag| flag != 0, u8::from;
+    CaState as u32: state, |state| state as u32;
+    Ecn as u32: ecn, codepoint;
+    PacketState as paceline_packet: |packet| Self::from(&packet), |packet: Self| (&packet).into();
+    RateSample as paceline_sample: |sample| Self::from(&sample), |sample: Self| (&sample).into();
 }
 
 /// The recovery state of a number; an unknown number is `Open`.
@@ -27,219 +78,124 @@ fn state(number: u32) -> CaState {
     }
 }
 
-impl From<&paceline_packet> for PacketState {
-    fn from(c: &paceline_packet) -> Self {
-        Self {
-            delivered: Bytes::new(c.delivered_bytes),
-            delivered_ce: Bytes::new(c.delivered_ce_bytes),
-            lost: Bytes::new(c.lost_bytes),
-            tx_in_flight: Bytes::new(c.tx_in_flight_bytes),
-            delivered_time: Instant::from_nanos(c.delivered_time_ns),
-            first_send_time: Instant::from_nanos(c.first_send_time_ns),
-            send_time: Instant::from_nanos(c.send_time_ns),
-            size: c.size_bytes,
-            app_limited: c.app_limited != 0,
+/// Converts a type of ours and its twin in C both ways, by the fields that correspond. `but` sets those that only ours
+/// has, and then those that only the twin has.
+macro_rules! twins {
+    ($($ours:ident = $c:ident {
+        $($field:ident = $c_field:ident,)*
+    } $(but { $($only:ident: $value:expr)? } { $($c_only:ident: $c_value:expr)? })?;)*) => {$(
+        impl From<&$c> for $ours {
+            fn from(c: &$c) -> Self {
+                Self {
+                    $($field: Plain::of(c.$c_field),)*
+                    $($($only: $value,)?)?
+                }
+            }
         }
-    }
+
+        impl From<&$ours> for $c {
+            fn from(ours: &$ours) -> Self {
+                Self {
+                    $($c_field: ours.$field.plain(),)*
+                    $($($c_only: $c_value,)?)?
+                }
+            }
+        }
+    )*};
 }
 
-impl From<&PacketState> for paceline_packet {
-    fn from(r: &PacketState) -> Self {
-        Self {
-            delivered_bytes: r.delivered.get(),
-            delivered_ce_bytes: r.delivered_ce.get(),
-            lost_bytes: r.lost.get(),
-            tx_in_flight_bytes: r.tx_in_flight.get(),
-            delivered_time_ns: r.delivered_time.as_nanos(),
-            first_send_time_ns: r.first_send_time.as_nanos(),
-            send_time_ns: r.send_time.as_nanos(),
-            size_bytes: r.size,
-            app_limited: r.app_limited.into(),
-            reserved: [0; 3],
-        }
-    }
+twins! {
+    PacketState = paceline_packet {
+        delivered = delivered_bytes,
+        delivered_ce = delivered_ce_bytes,
+        lost = lost_bytes,
+        tx_in_flight = tx_in_flight_bytes,
+        delivered_time = delivered_time_ns,
+        first_send_time = first_send_time_ns,
+        send_time = send_time_ns,
+        size = size_bytes,
+        app_limited = app_limited,
+    } but {} { reserved: [0; 3] };
+
+    Sent = paceline_sent {
+        now = now_ns,
+        size = size_bytes,
+        in_flight = in_flight_bytes,
+        app_limited = app_limited,
+    } but {} { reserved: [0; 3] };
+
+    Lost = paceline_lost {
+        now = now_ns,
+        packet = packet,
+        lost = lost_bytes,
+        delivered = delivered_bytes,
+        in_flight = in_flight_bytes,
+        starts_range = starts_range,
+        retransmission = retransmission,
+    } but {} { reserved: [0; 6] };
+
+    RateSample = paceline_sample {
+        has_data = has_data,
+        delivered = delivered_bytes,
+        delivered_ce = delivered_ce_bytes,
+        prior_delivered = prior_delivered_bytes,
+        interval = interval_ns,
+        tx_in_flight = tx_in_flight_bytes,
+        lost = lost_bytes,
+        app_limited = app_limited,
+    } but {} { reserved: [0; 6] };
+
+    Ack = paceline_ack {
+        now = now_ns,
+        sample = sample,
+        newly_acked = newly_acked_bytes,
+        newly_lost = newly_lost_bytes,
+        newly_marked = newly_marked_bytes,
+        prior_in_flight = prior_in_flight_bytes,
+        in_flight = in_flight_bytes,
+        delivered = delivered_bytes,
+        lost = lost_bytes,
+        sent = sent_bytes,
+        rtt = rtt_ns,
+        srtt = srtt_ns,
+        min_rtt = min_rtt_ns,
+        cwnd_limited = cwnd_limited,
+        ca_state = ca_state,
+        una_advanced = una_advanced,
+        delayed = delayed,
+        one_way_delay = one_way_delay_ns,
+        network_rtt = network_rtt_ns,
+        receiver_delay = receiver_delay_ns,
+        ece = ece,
+    };
+
+    Stats = paceline_stats {
+        cwnd = cwnd_bytes,
+        in_flight = in_flight_bytes,
+        pacing_rate = pacing_rate_bps,
+        delivery_rate = delivery_rate_bps,
+        latest_rtt = latest_rtt_ns,
+        srtt = srtt_ns,
+        min_rtt = min_rtt_ns,
+        acknowledged = acknowledged_bytes,
+        sent_packets = sent_packets,
+        lost_packets = lost_packets,
+        retransmitted_packets = retransmitted_packets,
+        app_limited = app_limited,
+    } but { phase: "" } { reserved: [0; 7] };
 }
 
 impl From<&paceline_config> for Config {
     fn from(c: &paceline_config) -> Self {
         Self {
             mss: c.mss_bytes,
-            initial_window: Bytes::new(c.initial_window_bytes),
+            initial_window: Plain::of(c.initial_window_bytes),
             seed: c.seed,
-            now: Instant::from_nanos(c.now_ns),
-            srtt: span(c.srtt_ns),
-            has_selective_acks: c.has_selective_acks != 0,
+            now: Plain::of(c.now_ns),
+            srtt: Plain::of(c.srtt_ns),
+            has_selective_acks: Plain::of(c.has_selective_acks),
         }
     }
-}
-
-impl From<&paceline_sent> for Sent {
-    fn from(c: &paceline_sent) -> Self {
-        Self {
-            now: Instant::from_nanos(c.now_ns),
-            size: c.size_bytes,
-            in_flight: Bytes::new(c.in_flight_bytes),
-            app_limited: c.app_limited != 0,
-        }
-    }
-}
-
-impl From<&Sent> for paceline_sent {
-    fn from(r: &Sent) -> Self {
-        Self {
-            now_ns: r.now.as_nanos(),
-            size_bytes: r.size,
-            in_flight_bytes: r.in_flight.get(),
-            app_limited: r.app_limited.into(),
-            reserved: [0; 3],
-        }
-    }
-}
-
-impl From<&paceline_lost> for Lost {
-    fn from(c: &paceline_lost) -> Self {
-        Self {
-            now: Instant::from_nanos(c.now_ns),
-            packet: (&c.packet).into(),
-            lost: Bytes::new(c.lost_bytes),
-            delivered: Bytes::new(c.delivered_bytes),
-            in_flight: Bytes::new(c.in_flight_bytes),
-            starts_range: c.starts_range != 0,
-            retransmission: c.retransmission != 0,
-        }
-    }
-}
-
-impl From<&Lost> for paceline_lost {
-    fn from(r: &Lost) -> Self {
-        Self {
-            now_ns: r.now.as_nanos(),
-            packet: (&r.packet).into(),
-            lost_bytes: r.lost.get(),
-            delivered_bytes: r.delivered.get(),
-            in_flight_bytes: r.in_flight.get(),
-            starts_range: r.starts_range.into(),
-            retransmission: r.retransmission.into(),
-            reserved: [0; 6],
-        }
-    }
-}
-
-impl From<&paceline_sample> for RateSample {
-    fn from(c: &paceline_sample) -> Self {
-        Self {
-            has_data: c.has_data != 0,
-            delivered: Bytes::new(c.delivered_bytes),
-            delivered_ce: Bytes::new(c.delivered_ce_bytes),
-            prior_delivered: Bytes::new(c.prior_delivered_bytes),
-            interval: Duration::from_nanos(c.interval_ns),
-            tx_in_flight: Bytes::new(c.tx_in_flight_bytes),
-            lost: Bytes::new(c.lost_bytes),
-            app_limited: c.app_limited != 0,
-        }
-    }
-}
-
-impl From<&RateSample> for paceline_sample {
-    fn from(r: &RateSample) -> Self {
-        Self {
-            has_data: r.has_data.into(),
-            delivered_bytes: r.delivered.get(),
-            delivered_ce_bytes: r.delivered_ce.get(),
-            prior_delivered_bytes: r.prior_delivered.get(),
-            interval_ns: r.interval.as_nanos(),
-            tx_in_flight_bytes: r.tx_in_flight.get(),
-            lost_bytes: r.lost.get(),
-            app_limited: r.app_limited.into(),
-            reserved: [0; 6],
-        }
-    }
-}
-
-impl From<&paceline_ack> for Ack {
-    fn from(c: &paceline_ack) -> Self {
-        Self {
-            now: Instant::from_nanos(c.now_ns),
-            sample: (&c.sample).into(),
-            newly_acked: Bytes::new(c.newly_acked_bytes),
-            newly_lost: Bytes::new(c.newly_lost_bytes),
-            newly_marked: (c.newly_marked_bytes != PACELINE_NONE)
-                .then(|| Bytes::new(c.newly_marked_bytes)),
-            prior_in_flight: Bytes::new(c.prior_in_flight_bytes),
-            in_flight: Bytes::new(c.in_flight_bytes),
-            delivered: Bytes::new(c.delivered_bytes),
-            lost: Bytes::new(c.lost_bytes),
-            sent: Bytes::new(c.sent_bytes),
-            rtt: span(c.rtt_ns),
-            srtt: Duration::from_nanos(c.srtt_ns),
-            min_rtt: Duration::from_nanos(c.min_rtt_ns),
-            cwnd_limited: c.cwnd_limited != 0,
-            ca_state: state(c.ca_state),
-            una_advanced: c.una_advanced != 0,
-            delayed: c.delayed != 0,
-            one_way_delay: span(c.one_way_delay_ns),
-            network_rtt: span(c.network_rtt_ns),
-            receiver_delay: span(c.receiver_delay_ns),
-            ece: c.ece != 0,
-        }
-    }
-}
-
-impl From<&Ack> for paceline_ack {
-    fn from(r: &Ack) -> Self {
-        Self {
-            now_ns: r.now.as_nanos(),
-            sample: (&r.sample).into(),
-            newly_acked_bytes: r.newly_acked.get(),
-            newly_lost_bytes: r.newly_lost.get(),
-            newly_marked_bytes: r.newly_marked.map_or(PACELINE_NONE, Bytes::get),
-            prior_in_flight_bytes: r.prior_in_flight.get(),
-            in_flight_bytes: r.in_flight.get(),
-            delivered_bytes: r.delivered.get(),
-            lost_bytes: r.lost.get(),
-            sent_bytes: r.sent.get(),
-            rtt_ns: nanos(r.rtt),
-            srtt_ns: r.srtt.as_nanos(),
-            min_rtt_ns: r.min_rtt.as_nanos(),
-            cwnd_limited: r.cwnd_limited.into(),
-            ca_state: r.ca_state as u32,
-            una_advanced: r.una_advanced.into(),
-            delayed: r.delayed.into(),
-            one_way_delay_ns: nanos(r.one_way_delay),
-            network_rtt_ns: nanos(r.network_rtt),
-            receiver_delay_ns: nanos(r.receiver_delay),
-            ece: r.ece.into(),
-        }
-    }
-}
-
-/// The signals of a sum of them.
-pub(crate) fn signals(sum: u64) -> Signals {
-    Signals {
-        losses_first: sum & PACELINE_SIGNAL_LOSSES_FIRST != 0,
-        loss_per_packet: sum & PACELINE_SIGNAL_LOSS_PER_PACKET != 0,
-        marks: sum & PACELINE_SIGNAL_MARKS != 0,
-        mark_counts: sum & PACELINE_SIGNAL_MARK_COUNTS != 0,
-        ect1: sum & PACELINE_SIGNAL_ECT1 != 0,
-        spurious_loss: sum & PACELINE_SIGNAL_SPURIOUS_LOSS != 0,
-        pacing: sum & PACELINE_SIGNAL_PACING != 0,
-        one_way_delay: sum & PACELINE_SIGNAL_ONE_WAY_DELAY != 0,
-        receiver_delay: sum & PACELINE_SIGNAL_RECEIVER_DELAY != 0,
-        app_limited_at_send: sum & PACELINE_SIGNAL_APP_LIMITED_AT_SEND != 0,
-    }
-}
-
-/// The sum of signals.
-fn sum(signals: Signals) -> u64 {
-    let mut sum = 0;
-    let mut bit = 1;
-    signals.visit(&mut |_, _, given| {
-        if given {
-            sum |= bit;
-        }
-        bit <<= 1;
-    });
-    sum
 }
 
 impl paceline_config {
@@ -247,13 +203,13 @@ impl paceline_config {
     pub fn of(config: &Config, signals: Signals) -> Self {
         Self {
             mss_bytes: config.mss,
-            has_selective_acks: config.has_selective_acks.into(),
+            has_selective_acks: config.has_selective_acks.plain(),
             reserved: [0; 3],
-            initial_window_bytes: config.initial_window.get(),
+            initial_window_bytes: config.initial_window.plain(),
             seed: config.seed,
-            now_ns: config.now.as_nanos(),
-            srtt_ns: nanos(config.srtt),
-            signals: sum(signals),
+            now_ns: config.now.plain(),
+            srtt_ns: config.srtt.plain(),
+            signals: signals.bits(),
         }
     }
 }
@@ -261,16 +217,16 @@ impl paceline_config {
 impl From<&Outputs> for paceline_outputs {
     fn from(r: &Outputs) -> Self {
         Self {
-            cwnd_bytes: r.cwnd.get(),
-            pacing_rate_bps: r.pacing_rate.map_or(PACELINE_NONE, Rate::bps),
-            send_quantum_bytes: r.send_quantum.get(),
-            ssthresh_bytes: r.ssthresh.map_or(PACELINE_NONE, Bytes::get),
+            cwnd_bytes: r.cwnd.plain(),
+            pacing_rate_bps: r.pacing_rate.plain(),
+            send_quantum_bytes: r.send_quantum.plain(),
+            ssthresh_bytes: r.ssthresh.plain(),
             round_count: r.round_count,
-            ecn: codepoint(r.ecn),
-            uses_prr: (r.recovery_window == RecoveryWindow::Prr).into(),
-            marks_app_limited: r.marks_app_limited.into(),
-            pacer_below: r.pacer_below.into(),
-            has_ssthresh: r.ssthresh.is_some().into(),
+            ecn: r.ecn.plain(),
+            uses_prr: (r.recovery_window == RecoveryWindow::Prr).plain(),
+            marks_app_limited: r.marks_app_limited.plain(),
+            pacer_below: r.pacer_below.plain(),
+            has_ssthresh: r.ssthresh.is_some().plain(),
         }
     }
 }
@@ -302,15 +258,16 @@ mod tests {
     /// Each has its own bit, in the order in which they are shown.
     #[test]
     fn signals_come_back_from_their_sum() {
-        assert_eq!(signals(sum(Signals::ALL)), Signals::ALL);
-        assert_eq!(sum(Signals::NONE), 0);
+        assert_eq!(Signals::from_bits(Signals::ALL.bits()), Signals::ALL);
+        assert_eq!(Signals::NONE.bits(), 0);
         let one = Signals {
             ect1: true,
             ..Signals::NONE
         };
-        assert_eq!((sum(one), signals(sum(one))), (PACELINE_SIGNAL_ECT1, one));
+        assert_eq!(one.bits(), PACELINE_SIGNAL_ECT1);
         for bit in 0..64 {
-            assert_eq!(sum(signals(1 << bit)), (1 << bit) & sum(Signals::ALL));
+            let sum = 1 << bit;
+            assert_eq!(Signals::from_bits(sum).bits(), sum & Signals::ALL.bits());
         }
     }
 }

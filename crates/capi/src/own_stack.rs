@@ -1,7 +1,6 @@
 //! Transports of a crate that links this one, behind the table: [`export_stack!`](crate::export_stack).
 
 use core::ffi::{c_char, c_void};
-use core::fmt::Write as _;
 use core::mem::{align_of, size_of};
 use std::any::Any;
 use std::cell::OnceCell;
@@ -12,7 +11,7 @@ use paceline_units::Instant;
 
 use crate::stack::*;
 use crate::table::fill;
-use crate::text::Message;
+use crate::text::{Message, slice};
 use crate::types::*;
 use crate::{codepoint, ecn};
 
@@ -142,30 +141,23 @@ unsafe extern "C" fn init<E: OwnStack>(
 ) -> u32 {
     // SAFETY: by the contract of the table.
     let mut reason = unsafe { Message::at(message, message_size) };
-    let mut refuse = |status: u32, why: &str| {
-        // What does not fit is left out; writing does not fail.
-        let _ = reason.write_str(why);
-        status
-    };
     let state = state.cast::<Held<E>>();
     if state.is_null() || !state.is_aligned() || config.is_null() {
         let why = "no state, no configuration, or a state that is not aligned";
-        return refuse(PACELINE_BAD_POINTER, why);
+        return reason.refuse(PACELINE_BAD_POINTER, why);
     }
-    let options = match option_count {
-        0 => &[],
-        // SAFETY: by the contract of the table.
-        _ => unsafe { core::slice::from_raw_parts(options, option_count) },
-    };
     // SAFETY: by the contract of the table.
-    let (config, controller) = unsafe { (&*config, (*config).controller.text()) };
+    let (config, controller, options) = unsafe {
+        let options = slice(options, option_count);
+        (&*config, (*config).controller.text(), options)
+    };
     let options = options.iter().map(|option| {
         // SAFETY: by the contract of the table.
         unsafe { Some((option.name.text()?, option.value.text()?)) }
     });
     let (Some(controller), Some(options)) = (controller, options.collect::<Option<Vec<_>>>())
     else {
-        return refuse(PACELINE_BAD_CONFIG, "a text that is not UTF-8");
+        return reason.refuse(PACELINE_BAD_CONFIG, "a text that is not UTF-8");
     };
     let config = EndConfig {
         sends: config.sends != 0,
@@ -178,7 +170,7 @@ unsafe extern "C" fn init<E: OwnStack>(
     if config.sends && !E::CONTROLLERS.is_empty() && !known.any(|name| name == controller) {
         let (name, all) = (E::NAME, E::CONTROLLERS);
         let why = format!("no controller of {name} is called `{controller}`; it has {all}");
-        return refuse(PACELINE_BAD_CONFIG, &why);
+        return reason.refuse(PACELINE_BAD_CONFIG, why);
     }
     let made = catch_unwind(AssertUnwindSafe(|| E::new(&config, &options)));
     match made.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))) {
@@ -188,7 +180,7 @@ unsafe extern "C" fn init<E: OwnStack>(
             unsafe { state.write(Held { end, failure }) };
             PACELINE_OK
         }
-        Err(why) => refuse(PACELINE_BAD_CONFIG, &why),
+        Err(why) => reason.refuse(PACELINE_BAD_CONFIG, why),
     }
 }
 
@@ -220,11 +212,8 @@ unsafe extern "C" fn receive<E: OwnStack>(
 ) {
     // SAFETY: by the contract of the table.
     let (held, datagram) = unsafe { (at::<E>(state), &*datagram) };
-    let payload = match datagram.size_bytes {
-        0 => Vec::new(),
-        // SAFETY: by the contract of the table.
-        size => unsafe { core::slice::from_raw_parts(datagram.data, size as usize) }.to_vec(),
-    };
+    // SAFETY: by the contract of the table.
+    let payload = unsafe { slice(datagram.data, datagram.size_bytes as usize) }.to_vec();
     let datagram = Datagram {
         payload,
         size: datagram.size_bytes,
@@ -296,7 +285,7 @@ unsafe extern "C" fn stats<E: OwnStack>(state: *const c_void, out: *mut paceline
     let held = unsafe { seen::<E>(state) };
     if let Some(stats) = held.look(Endpoint::stats) {
         // SAFETY: by the contract of the table.
-        unsafe { out.write(stats.into()) }
+        unsafe { out.write((&stats).into()) }
     }
 }
 
@@ -313,9 +302,7 @@ unsafe extern "C" fn failure<E: OwnStack>(
     };
     // SAFETY: by the contract of the table.
     let mut said = unsafe { Message::at(message, message_size) };
-    // What does not fit is left out; writing does not fail.
-    let _ = said.write_str(&why);
-    1
+    said.refuse(1, why)
 }
 
 /// Makes a `cdylib` a library of one transport, which is an [`OwnStack`](crate::OwnStack): defines

@@ -3,8 +3,7 @@
 
 use core::ffi::{c_char, c_void};
 
-use paceline_endpoint::{Amount, Stats, Write};
-use paceline_units::Bytes;
+use paceline_endpoint::{Amount, Write};
 
 use crate::types::{PACELINE_NONE, paceline_option, paceline_string};
 
@@ -116,27 +115,6 @@ impl paceline_stats {
         app_limited: 0,
         reserved: [0; 7],
     };
-}
-
-impl From<Stats> for paceline_stats {
-    fn from(stats: Stats) -> Self {
-        let volume = |bytes: Bytes| bytes.get();
-        Self {
-            cwnd_bytes: stats.cwnd.map_or(PACELINE_NONE, volume),
-            in_flight_bytes: volume(stats.in_flight),
-            pacing_rate_bps: stats.pacing_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
-            delivery_rate_bps: stats.delivery_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
-            latest_rtt_ns: stats.latest_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
-            srtt_ns: stats.srtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
-            min_rtt_ns: stats.min_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
-            acknowledged_bytes: volume(stats.acknowledged),
-            sent_packets: stats.sent_packets,
-            lost_packets: stats.lost_packets,
-            retransmitted_packets: stats.retransmitted_packets,
-            app_limited: stats.app_limited.into(),
-            reserved: [0; 7],
-        }
-    }
 }
 
 /// What the arguments of `write` ask for.

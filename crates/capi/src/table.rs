@@ -6,10 +6,10 @@ use core::mem::{align_of, size_of};
 
 use paceline_congestion::options::OptionValue;
 use paceline_congestion::{Config, Controller, ControllerSpec, Quantity, Signals, Unmet};
-use paceline_units::{Bytes, Instant};
+use paceline_units::Bytes;
 
-use crate::events::signals;
-use crate::text::{Message, value};
+use crate::events::Plain;
+use crate::text::{Message, slice, value};
 use crate::types::*;
 
 /// The maximum number of options in one call of `init`.
@@ -263,8 +263,7 @@ unsafe extern "C" fn init<F: Family>(
     let mut message = unsafe { Message::at(message, message_size) };
     let state = state.cast::<F::State>();
     if state.is_null() || !state.is_aligned() || config.is_null() {
-        return refuse(
-            &mut message,
+        return message.refuse(
             PACELINE_BAD_POINTER,
             format_args!(
                 "no state, no configuration, or a state not aligned to {} bytes",
@@ -276,35 +275,28 @@ unsafe extern "C" fn init<F: Family>(
     let (spec, signals, config) = unsafe {
         (
             spec(controller),
-            signals((*config).signals),
+            Signals::from_bits((*config).signals),
             Config::from(&*config),
         )
     };
     if config.mss == 0 || config.initial_window == Bytes::ZERO {
         let why = format_args!("`mss_bytes` and `initial_window_bytes` have to be above zero");
-        return refuse(&mut message, PACELINE_BAD_CONFIG, why);
+        return message.refuse(PACELINE_BAD_CONFIG, why);
     }
-    let options = match option_count {
-        0 => &[],
-        // SAFETY: by the contract of the table.
-        _ => unsafe { core::slice::from_raw_parts(options, option_count) },
-    };
     // SAFETY: by the contract of the table.
-    let Some(recipe) = (unsafe { with_options::<F>(spec, options, &mut message) }) else {
+    let recipe = unsafe {
+        let options = slice(options, option_count);
+        with_options::<F>(spec, options, &mut message)
+    };
+    let Some(recipe) = recipe else {
         return PACELINE_BAD_OPTION;
     };
     if let Err(unmet) = F::check(&recipe, signals) {
-        return refuse(&mut message, PACELINE_UNMET, format_args!("{unmet}"));
+        return message.refuse(PACELINE_UNMET, unmet);
     }
     // SAFETY: `state` is aligned, and by the contract of the table writable.
     unsafe { state.write(F::build(recipe, &config)) };
     PACELINE_OK
-}
-
-fn refuse(message: &mut Message<'_>, status: u32, why: core::fmt::Arguments<'_>) -> u32 {
-    // Text that does not fit is left out; writing does not fail.
-    let _ = message.write_fmt(why);
-    status
 }
 
 /// The controller with `options`; none if one of them is refused, and `message` says why.
@@ -353,11 +345,6 @@ unsafe extern "C" fn on_send<C: Controller>(state: *mut c_void, sent: *const pac
     unsafe { controller::<C>(state).on_send(&(&*sent).into()) }
 }
 
-unsafe extern "C" fn on_idle_restart<C: Controller>(state: *mut c_void, now_ns: u64) {
-    // SAFETY: by the contract of the table.
-    unsafe { controller::<C>(state).on_idle_restart(Instant::from_nanos(now_ns)) }
-}
-
 unsafe extern "C" fn on_loss<C: Controller>(state: *mut c_void, lost: *const paceline_lost) {
     // SAFETY: by the contract of the table.
     unsafe { controller::<C>(state).on_loss(&(&*lost).into()) }
@@ -368,44 +355,23 @@ unsafe extern "C" fn on_ack<C: Controller>(state: *mut c_void, ack: *const pacel
     unsafe { controller::<C>(state).on_ack(&(&*ack).into()) }
 }
 
-unsafe extern "C" fn on_recovery_enter<C: Controller>(
-    state: *mut c_void,
-    now_ns: u64,
-    in_flight_bytes: u64,
-) {
-    let (now, in_flight) = (Instant::from_nanos(now_ns), Bytes::new(in_flight_bytes));
-    // SAFETY: by the contract of the table.
-    unsafe { controller::<C>(state).on_recovery_enter(now, in_flight) }
+/// Defines the functions of the table that pass plain numbers on.
+macro_rules! events {
+    ($($event:ident($($given:ident: $plain:ty),*);)*) => {$(
+        unsafe extern "C" fn $event<C: Controller>(state: *mut c_void, $($given: $plain),*) {
+            // SAFETY: by the contract of the table.
+            unsafe { controller::<C>(state).$event($(Plain::of($given)),*) }
+        }
+    )*};
 }
 
-unsafe extern "C" fn on_recovery_exit<C: Controller>(state: *mut c_void, now_ns: u64) {
-    // SAFETY: by the contract of the table.
-    unsafe { controller::<C>(state).on_recovery_exit(Instant::from_nanos(now_ns)) }
-}
-
-unsafe extern "C" fn on_timeout<C: Controller>(
-    state: *mut c_void,
-    now_ns: u64,
-    in_flight_bytes: u64,
-) {
-    let (now, in_flight) = (Instant::from_nanos(now_ns), Bytes::new(in_flight_bytes));
-    // SAFETY: by the contract of the table.
-    unsafe { controller::<C>(state).on_timeout(now, in_flight) }
-}
-
-unsafe extern "C" fn on_spurious<C: Controller>(
-    state: *mut c_void,
-    now_ns: u64,
-    delivered_bytes: u64,
-) {
-    let (now, delivered) = (Instant::from_nanos(now_ns), Bytes::new(delivered_bytes));
-    // SAFETY: by the contract of the table.
-    unsafe { controller::<C>(state).on_spurious(now, delivered) }
-}
-
-unsafe extern "C" fn on_mss<C: Controller>(state: *mut c_void, mss_bytes: u32) {
-    // SAFETY: by the contract of the table.
-    unsafe { controller::<C>(state).on_mss(mss_bytes) }
+events! {
+    on_idle_restart(now_ns: u64);
+    on_recovery_enter(now_ns: u64, in_flight_bytes: u64);
+    on_recovery_exit(now_ns: u64);
+    on_timeout(now_ns: u64, in_flight_bytes: u64);
+    on_spurious(now_ns: u64, delivered_bytes: u64);
+    on_mss(mss_bytes: u32);
 }
 
 unsafe extern "C" fn outputs<C: Controller>(state: *const c_void, out: *mut paceline_outputs) {

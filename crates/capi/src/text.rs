@@ -34,6 +34,18 @@ impl paceline_string {
     }
 }
 
+/// The `count` values from `first` on, which may be null if there are none.
+///
+/// # Safety
+/// If `count` is not 0, as many values can be read there for as long as `'s`.
+pub(crate) unsafe fn slice<'s, T>(first: *const T, count: usize) -> &'s [T] {
+    match count {
+        0 => &[],
+        // SAFETY: by this function's contract.
+        _ => unsafe { core::slice::from_raw_parts(first, count) },
+    }
+}
+
 /// A message in memory of the caller: text that does not fit is left out, and a zero ends it.
 pub(crate) struct Message<'m> {
     room: &'m mut [u8],
@@ -55,6 +67,13 @@ impl<'m> Message<'m> {
             },
         };
         Self { room, used: 0 }
+    }
+
+    /// Says why a call failed, and returns its status.
+    pub fn refuse(&mut self, status: u32, why: impl fmt::Display) -> u32 {
+        // Text that does not fit is left out; writing does not fail.
+        let _ = write!(self, "{why}");
+        status
     }
 }
 

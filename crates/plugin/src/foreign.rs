@@ -114,72 +114,56 @@ impl Foreign {
     }
 }
 
-/// Passes an event to the library if it handles it, and returns whether it did.
+/// Passes an event to the library, and then reads its decisions if it handles the event and `decides` holds.
 macro_rules! tell {
-    ($foreign:ident.$event:ident($($argument:expr),*)) => {
-        $foreign.spec.table.$event.is_some_and(|event| {
+    ($foreign:ident.$event:ident($($argument:expr),*) $(if $decides:expr)?) => {
+        if let Some(event) = $foreign.spec.table.$event {
             // SAFETY: `init` made the state, nobody else uses it, and the pointers stay valid until
             // the call has returned.
             unsafe { event($foreign.state.place(), $($argument),*) };
-            true
-        })
+            if true $(&& $decides)? {
+                $foreign.decide();
+            }
+        }
     };
 }
 
 impl Controller for Foreign {
     fn on_send(&mut self, sent: &Sent) {
         // By the contract nothing else changes.
-        if tell!(self.on_send(&sent.into())) && sent.in_flight == Bytes::ZERO {
-            self.decide();
-        }
+        tell!(self.on_send(&sent.into()) if sent.in_flight == Bytes::ZERO);
     }
 
     fn on_idle_restart(&mut self, now: Instant) {
-        if tell!(self.on_idle_restart(now.as_nanos())) {
-            self.decide();
-        }
+        tell!(self.on_idle_restart(now.as_nanos()));
     }
 
     fn on_loss(&mut self, loss: &Lost) {
-        if tell!(self.on_loss(&loss.into())) {
-            self.decide();
-        }
+        tell!(self.on_loss(&loss.into()));
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if tell!(self.on_ack(&ack.into())) {
-            self.decide();
-        }
+        tell!(self.on_ack(&ack.into()));
     }
 
     fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {
-        if tell!(self.on_recovery_enter(now.as_nanos(), in_flight.get())) {
-            self.decide();
-        }
+        tell!(self.on_recovery_enter(now.as_nanos(), in_flight.get()));
     }
 
     fn on_recovery_exit(&mut self, now: Instant) {
-        if tell!(self.on_recovery_exit(now.as_nanos())) {
-            self.decide();
-        }
+        tell!(self.on_recovery_exit(now.as_nanos()));
     }
 
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
-        if tell!(self.on_timeout(now.as_nanos(), in_flight.get())) {
-            self.decide();
-        }
+        tell!(self.on_timeout(now.as_nanos(), in_flight.get()));
     }
 
     fn on_spurious(&mut self, now: Instant, delivered: Bytes) {
-        if tell!(self.on_spurious(now.as_nanos(), delivered.get())) {
-            self.decide();
-        }
+        tell!(self.on_spurious(now.as_nanos(), delivered.get()));
     }
 
     fn on_mss(&mut self, mss: u32) {
-        if tell!(self.on_mss(mss)) {
-            self.decide();
-        }
+        tell!(self.on_mss(mss));
     }
 
     fn cwnd(&self) -> Bytes {

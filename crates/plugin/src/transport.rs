@@ -11,7 +11,7 @@ use paceline_capi::stack::*;
 use paceline_capi::types::*;
 use paceline_capi::{EndConfig, codepoint, ecn};
 use paceline_endpoint::{Amount, Batch, Datagram, Endpoint, Stats, Write};
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::Instant;
 
 use crate::PluginError;
 use crate::open::{
@@ -284,22 +284,7 @@ impl Endpoint for End {
     fn stats(&self) -> Stats {
         let mut stats = paceline_stats::UNKNOWN;
         call!(self.stats(&raw mut stats));
-        let known = |value: u64| (value != PACELINE_NONE).then_some(value);
-        Stats {
-            cwnd: known(stats.cwnd_bytes).map(Bytes::new),
-            in_flight: Bytes::new(stats.in_flight_bytes),
-            pacing_rate: known(stats.pacing_rate_bps).map(Rate::from_bps),
-            delivery_rate: known(stats.delivery_rate_bps).map(Rate::from_bps),
-            latest_rtt: known(stats.latest_rtt_ns).map(Duration::from_nanos),
-            srtt: known(stats.srtt_ns).map(Duration::from_nanos),
-            min_rtt: known(stats.min_rtt_ns).map(Duration::from_nanos),
-            acknowledged: Bytes::new(stats.acknowledged_bytes),
-            sent_packets: stats.sent_packets,
-            lost_packets: stats.lost_packets,
-            retransmitted_packets: stats.retransmitted_packets,
-            phase: "",
-            app_limited: stats.app_limited != 0,
-        }
+        Stats::from(&stats)
     }
 
     fn failure(&self) -> Option<String> {
