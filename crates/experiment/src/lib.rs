@@ -7,6 +7,7 @@
 
 mod audit;
 mod backend;
+mod bridge;
 mod change;
 mod check;
 mod controllers;
@@ -24,6 +25,7 @@ mod ways;
 
 pub use audit::{Unbalanced, audit};
 pub use backend::{Backend, Progress, RunError, Unavailable, Watch};
+pub use bridge::{Arguments, Bridge, Decisions, Heard, Instance, METHODS};
 pub use change::{Change, LinkChange};
 pub use check::{check, list, looked_at, nearest, service};
 pub use controllers::{choices, parameters, stack_choices};

@@ -343,17 +343,6 @@ impl Flow {
     }
 }
 
-/// The sender's recovery state by its name in the record.
-pub(crate) fn ca_state_name(state: CaState) -> &'static str {
-    match state {
-        CaState::Open => "Open",
-        CaState::Disorder => "Disorder",
-        CaState::Cwr => "CWR",
-        CaState::Recovery => "Recovery",
-        CaState::Loss => "Loss",
-    }
-}
-
 impl Seen {
     pub fn of(sender: &Sender<FlowController>) -> Self {
         let stats = sender.stats();

@@ -10,7 +10,7 @@ use paceline_recovery::{Acknowledgment, Segment, SenderStats};
 use paceline_scenario::RecordSection;
 use paceline_units::{Bytes, Duration, Field, Instant};
 
-use crate::flow::{Flow, Seen, Stage, ca_state_name};
+use crate::flow::{Flow, Seen, Stage};
 use crate::packet::{Load, Packet};
 
 /// Rows on their way into a [`Recorder`].
@@ -94,7 +94,7 @@ impl Journal {
             self.event(now, flow, EventKind::Undo);
         }
         if before.ca_state != seen.ca_state {
-            let (from, to) = (ca_state_name(before.ca_state), ca_state_name(seen.ca_state));
+            let (from, to) = (before.ca_state.name(), seen.ca_state.name());
             // Disorder starts and ends with every reordered packet: only episodes are recorded.
             let episode = |state| matches!(state, CaState::Recovery | CaState::Loss | CaState::Cwr);
             if episode(before.ca_state) || episode(seen.ca_state) {
@@ -234,7 +234,7 @@ impl Journal {
             lost_packets: stats.lost_packets,
             retransmitted_packets: stats.retransmitted_packets,
             phase: sender.controller().phase().into(),
-            ca_state: ca_state_name(sender.ca_state()).into(),
+            ca_state: sender.ca_state().name().into(),
             app_limited: sender.app_limited(),
         };
         self.recorder

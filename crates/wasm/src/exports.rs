@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::laboratory::Laboratory;
-use crate::script::{self, Call, Page, Script, Slots};
+use crate::script::{self, CONSTRUCTOR, Page, Script, Slots};
 
 #[link(wasm_import_module = "page")]
 unsafe extern "C" {
@@ -38,7 +38,7 @@ struct Tab {
 impl Page for Tab {
     fn call(
         &self,
-        call: Call,
+        (name, number): (&'static str, u32),
         instance: u32,
         slots: &mut Slots,
         text: &str,
@@ -47,15 +47,15 @@ impl Page for Tab {
             return Ok(script::SILENT.into());
         }
         let thrown = called(
-            call as u32,
+            number,
             instance,
             slots.as_mut_ptr(),
             text.as_ptr(),
             text.len(),
         );
         let said = || INPUT.with_borrow(|input| String::from_utf8_lossy(input).into_owned());
-        match (thrown, call) {
-            (0, Call::New) => Ok(said()),
+        match (thrown, name) {
+            (0, CONSTRUCTOR) => Ok(said()),
             (0, _) => Ok(String::new()),
             _ => Err(said()),
         }

@@ -6,18 +6,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use paceline_congestion::{
-    Ack, CaState, Config, Controller, Ecn, Field, Lost, Outputs, Quantity, RecoveryWindow, Sent,
-    Signals, Value, Visitor,
-};
+use paceline_congestion::{CaState, Config, Ecn, Field, Lost, Quantity, Sent, Signals, Value};
 use paceline_experiment::{
-    Fault, Guest, GuestController, Options, Prepared, Refused, guest_field, guest_quantum,
-    guest_trial, interned,
+    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Heard, Instance, METHODS, Options,
+    Prepared, Refused, guest_events, guest_field, guest_trial, interned,
 };
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 use paceline_units::limits::{MAX_QUEUE_BYTES, MAX_RATE};
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::{Bytes, Duration, Rate};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
@@ -27,214 +24,96 @@ pub const SLOTS: usize = 64;
 /// The content of each call.
 pub type Slots = [f64; SLOTS];
 
+/// Creates an instance, from its configuration, and its options as JSON.
+pub const CONSTRUCTOR: &str = "constructor";
+
 /// The calls, by their numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-#[allow(missing_docs, reason = "named as their methods")]
-pub enum Call {
-    /// Create an instance: its configuration, and its options as JSON.
-    New,
-    OnAck,
-    OnLoss,
-    OnSend,
-    OnRecoveryEnter,
-    OnRecoveryExit,
-    OnTimeout,
-    OnSpurious,
-    OnIdleRestart,
-    OnMss,
-    /// Its state, in the order of its fields.
-    State,
-}
-
-impl Call {
-    const ALL: [Self; 11] = [
-        Self::New,
-        Self::OnAck,
-        Self::OnLoss,
-        Self::OnSend,
-        Self::OnRecoveryEnter,
-        Self::OnRecoveryExit,
-        Self::OnTimeout,
-        Self::OnSpurious,
-        Self::OnIdleRestart,
-        Self::OnMss,
-        Self::State,
-    ];
-
-    /// The method's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::New => "constructor",
-            Self::OnAck => "on_ack",
-            Self::OnLoss => "on_loss",
-            Self::OnSend => "on_send",
-            Self::OnRecoveryEnter => "on_recovery_enter",
-            Self::OnRecoveryExit => "on_recovery_exit",
-            Self::OnTimeout => "on_timeout",
-            Self::OnSpurious => "on_spurious",
-            Self::OnIdleRestart => "on_idle_restart",
-            Self::OnMss => "on_mss",
-            Self::State => "state",
-        }
-    }
+fn calls() -> impl Iterator<Item = &'static str> {
+    [CONSTRUCTOR].into_iter().chain(METHODS)
 }
 
 /// The owner of the class.
 pub trait Page: Send + Sync {
-    /// Calls a method of an instance.
+    /// Calls a method of an instance, which is [`CONSTRUCTOR`] or one of [`METHODS`], by its name and number.
     ///
     /// # Errors
     /// The exception.
     fn call(
         &self,
-        call: Call,
+        call: (&'static str, u32),
         instance: u32,
         slots: &mut Slots,
         text: &str,
     ) -> Result<String, String>;
 }
 
-/// A member of an event: name, type and offset.
-type Member<E> = (&'static str, Kind, fn(&E) -> f64);
-
-/// The meaning of a number.
-#[derive(Clone, Copy)]
-enum Kind {
-    Number,
-    Flag,
-    /// One of [`STATES`].
-    State,
+/// A value of an event, as a page reads it.
+trait Slot {
+    /// How the page reads the number.
+    const KIND: &'static str = "number";
+    fn slot(self) -> f64;
 }
 
-/// States of recovery, by Linux's names.
-const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
-
-/// An ACK, and the round counters.
-struct Heard {
-    ack: Ack,
-    round_start: bool,
-    round_count: u64,
+impl Slot for u32 {
+    fn slot(self) -> f64 {
+        self.into()
+    }
 }
 
-fn flag(value: bool) -> f64 {
-    f64::from(u8::from(value))
+impl Slot for u64 {
+    fn slot(self) -> f64 {
+        self as f64
+    }
 }
 
-fn bytes(value: Bytes) -> f64 {
-    value.get() as f64
+impl<T: Slot> Slot for Option<T> {
+    fn slot(self) -> f64 {
+        self.map_or(f64::NAN, T::slot)
+    }
 }
 
-fn nanos(value: Duration) -> f64 {
-    value.as_nanos() as f64
+impl Slot for bool {
+    const KIND: &'static str = "flag";
+    fn slot(self) -> f64 {
+        f64::from(u8::from(self))
+    }
 }
 
-fn maybe(value: Option<Duration>) -> f64 {
-    value.map_or(f64::NAN, nanos)
+/// One of [`CaState::NAMES`].
+impl Slot for &'static str {
+    const KIND: &'static str = "state";
+    fn slot(self) -> f64 {
+        let at = CaState::NAMES.iter().position(|name| *name == self);
+        at.map_or(f64::NAN, |at| at as f64)
+    }
 }
 
-fn at(now: Instant) -> f64 {
-    now.as_nanos() as f64
+/// An event that passes its attributes in slots.
+trait Event {
+    /// The name and kind of each.
+    const ATTRIBUTES: &'static [(&'static str, &'static str)];
+    /// Their values.
+    fn fill(&self, slots: &mut Slots);
 }
 
-const CONFIG: &[Member<Config>] = &[
-    ("mss_bytes", Kind::Number, |c| c.mss.into()),
-    ("initial_window_bytes", Kind::Number, |c| {
-        bytes(c.initial_window)
-    }),
-    ("seed", Kind::Number, |c| c.seed as f64),
-    ("now_ns", Kind::Number, |c| at(c.now)),
-    ("srtt_ns", Kind::Number, |c| maybe(c.srtt)),
-    ("has_selective_acks", Kind::Flag, |c| {
-        flag(c.has_selective_acks)
-    }),
-];
+macro_rules! slots {
+    ($($(#[$_class:meta])* $_name:ident($event:ident: $source:ty) {
+        $($(#[$_doc:meta])* $name:ident: $kind:ty = $value:expr,)*
+    })*) => {$(
+        impl Event for $source {
+            const ATTRIBUTES: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($name), <$kind as Slot>::KIND)),*];
 
-const ACK: &[Member<Heard>] = {
-    use Kind::{Flag, Number, State};
-    &[
-        ("now_ns", Number, |e| at(e.ack.now)),
-        ("newly_acked_bytes", Number, |e| bytes(e.ack.newly_acked)),
-        ("newly_lost_bytes", Number, |e| bytes(e.ack.newly_lost)),
-        ("ce_bytes", Number, |e| {
-            e.ack.newly_marked.map_or(f64::NAN, bytes)
-        }),
-        ("ece", Flag, |e| flag(e.ack.ece)),
-        ("prior_in_flight_bytes", Number, |e| {
-            bytes(e.ack.prior_in_flight)
-        }),
-        ("in_flight_bytes", Number, |e| bytes(e.ack.in_flight)),
-        ("delivered_bytes", Number, |e| bytes(e.ack.delivered)),
-        ("lost_bytes", Number, |e| bytes(e.ack.lost)),
-        ("sent_bytes", Number, |e| bytes(e.ack.sent)),
-        ("rtt_ns", Number, |e| maybe(e.ack.rtt)),
-        ("srtt_ns", Number, |e| nanos(e.ack.srtt)),
-        ("min_rtt_ns", Number, |e| nanos(e.ack.min_rtt)),
-        ("delivery_rate_bps", Number, |e| {
-            let sample = &e.ack.sample;
-            match sample.has_data && sample.interval > Duration::ZERO {
-                true => sample.delivery_rate().bps() as f64,
-                false => f64::NAN,
+            fn fill(&self, slots: &mut Slots) {
+                let $event = self;
+                let values = [$(<$kind as Slot>::slot($value)),*];
+                slots.iter_mut().zip(values).for_each(|(slot, value)| *slot = value);
             }
-        }),
-        ("app_limited", Flag, |e| flag(e.ack.sample.app_limited)),
-        ("sample_interval_ns", Number, |e| {
-            nanos(e.ack.sample.interval)
-        }),
-        ("sample_delivered_bytes", Number, |e| {
-            bytes(e.ack.sample.delivered)
-        }),
-        ("sample_lost_bytes", Number, |e| bytes(e.ack.sample.lost)),
-        ("tx_in_flight_bytes", Number, |e| {
-            bytes(e.ack.sample.tx_in_flight)
-        }),
-        ("round_start", Flag, |e| flag(e.round_start)),
-        ("round_count", Number, |e| e.round_count as f64),
-        ("cwnd_limited", Flag, |e| flag(e.ack.cwnd_limited)),
-        ("una_advanced", Flag, |e| flag(e.ack.una_advanced)),
-        ("delayed", Flag, |e| flag(e.ack.delayed)),
-        ("one_way_delay_ns", Number, |e| maybe(e.ack.one_way_delay)),
-        ("network_rtt_ns", Number, |e| maybe(e.ack.network_rtt)),
-        ("receiver_delay_ns", Number, |e| maybe(e.ack.receiver_delay)),
-        ("ca_state", State, |e| match e.ack.ca_state {
-            CaState::Open => 0.0,
-            CaState::Disorder => 1.0,
-            CaState::Cwr => 2.0,
-            CaState::Recovery => 3.0,
-            CaState::Loss => 4.0,
-        }),
-    ]
-};
+        }
+    )*};
+}
 
-const LOSS: &[Member<Lost>] = {
-    use Kind::{Flag, Number};
-    &[
-        ("now_ns", Number, |e| at(e.now)),
-        ("size_bytes", Number, |e| e.packet.size.into()),
-        ("sent_ns", Number, |e| at(e.packet.send_time)),
-        ("lost_bytes", Number, |e| bytes(e.lost)),
-        ("lost_since_send_bytes", Number, |e| {
-            bytes(e.lost_since_send())
-        }),
-        ("delivered_bytes", Number, |e| bytes(e.delivered)),
-        ("in_flight_bytes", Number, |e| bytes(e.in_flight)),
-        ("tx_in_flight_bytes", Number, |e| {
-            bytes(e.packet.tx_in_flight)
-        }),
-        ("starts_range", Flag, |e| flag(e.starts_range)),
-        ("retransmission", Flag, |e| flag(e.retransmission)),
-    ]
-};
-
-const SENT: &[Member<Sent>] = {
-    use Kind::{Flag, Number};
-    &[
-        ("now_ns", Number, |e| at(e.now)),
-        ("size_bytes", Number, |e| e.size.into()),
-        ("in_flight_bytes", Number, |e| bytes(e.in_flight)),
-        ("app_limited", Flag, |e| flag(e.app_limited)),
-    ]
-};
+guest_events!(slots);
 
 /// The outputs of an instance, in the order in which they are passed.
 const OUTPUTS: [&str; 6] = [
@@ -251,30 +130,20 @@ const PHASE: usize = OUTPUTS.len();
 /// Everything that a page has to know: the calls by their numbers, with the members of their
 /// argument, or the names of several.
 pub fn interface() -> Json {
-    fn members<E>(list: &[Member<E>]) -> Json {
-        let one = |(name, kind, _): &Member<E>| {
-            let kind = match kind {
-                Kind::Number => "number",
-                Kind::Flag => "flag",
-                Kind::State => "state",
-            };
-            json!([name, kind])
-        };
-        list.iter().map(one).collect()
-    }
-    let calls = Call::ALL.map(|call| {
+    let calls = calls().map(|call| {
         let (object, count) = match call {
-            Call::New => (members(CONFIG), 0),
-            Call::OnAck => (members(ACK), 0),
-            Call::OnLoss => (members(LOSS), 0),
-            Call::OnSend => (members(SENT), 0),
-            Call::OnRecoveryEnter | Call::OnTimeout | Call::OnSpurious => (Json::Null, 2),
-            Call::OnRecoveryExit | Call::OnIdleRestart | Call::OnMss => (Json::Null, 1),
-            Call::State => (Json::Null, 0),
+            CONSTRUCTOR => (Some(Config::ATTRIBUTES), 0),
+            "on_ack" => (Some(Heard::ATTRIBUTES), 0),
+            "on_loss" => (Some(Lost::ATTRIBUTES), 0),
+            "on_send" => (Some(Sent::ATTRIBUTES), 0),
+            "on_recovery_enter" | "on_timeout" | "on_spurious" => (None, 2),
+            "on_recovery_exit" | "on_idle_restart" | "on_mss" => (None, 1),
+            _ => (None, 0),
         };
-        json!({ "name": call.name(), "object": object, "count": count })
+        json!({ "name": call, "object": object, "count": count })
     });
-    json!({ "calls": calls, "outputs": OUTPUTS, "states": STATES, "slots": SLOTS })
+    let calls: Vec<_> = calls.collect();
+    json!({ "calls": calls, "outputs": OUTPUTS, "states": CaState::NAMES, "slots": SLOTS })
 }
 
 /// The description of a class without methods, states and fields.
@@ -372,8 +241,8 @@ impl<P: Page> Class<P> {
     fn make(&self, config: &Config) -> Result<(u32, String, Slots), String> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut slots = [f64::NAN; SLOTS];
-        fill(&mut slots, CONFIG, config);
-        let said = self.page.call(Call::New, number, &mut slots, &self.options);
+        config.fill(&mut slots);
+        let said = (self.page).call((CONSTRUCTOR, 0), number, &mut slots, &self.options);
         let said = said.map_err(|error| format!("`mine` failed in constructor: {error}"))?;
         Ok((number, said, slots))
     }
@@ -390,83 +259,35 @@ impl<P: Page + 'static> Prepared for Class<P> {
 
     fn build(&self, config: &Config, _: Signals, fault: &Fault) -> Result<GuestController, String> {
         let (number, _, slots) = self.make(config)?;
-        let has = |call: Call| {
-            let named = |name: &String| name == call.name();
-            self.described.methods.iter().any(named)
-        };
-        let mut bridge = Bridge {
+        let object = Object {
             page: Arc::clone(&self.page),
             number,
-            has: Call::ALL.map(has),
-            fault: fault.clone(),
-            is_broken: false,
-            mss: config.mss,
-            next_round: Bytes::ZERO,
-            rounds: 0,
-            phase: self.phases.first().copied().unwrap_or(""),
+            methods: self.described.methods.clone(),
             phases: self.phases.clone(),
-            fields: self.fields.clone(),
-            outputs: Outputs {
-                cwnd: config.initial_window,
-                pacing_rate: None,
-                send_quantum: guest_quantum(config.initial_window, None, config.mss),
-                ssthresh: None,
-                round_count: 0,
-                recovery_window: RecoveryWindow::Prr,
-                marks_app_limited: false,
-                pacer_below: false,
-                ecn: Ecn::NotEct,
-            },
         };
-        bridge.decide(Call::New, &slots)?;
+        let decisions = object.decide(CONSTRUCTOR, &slots)?;
+        let bridge = Bridge::new(object, &decisions, config, &self.fields, fault);
         Ok(Box::new(bridge))
     }
 }
 
-fn fill<E>(slots: &mut Slots, members: &[Member<E>], event: &E) {
-    for (slot, (_, _, read)) in slots.iter_mut().zip(members) {
-        *slot = read(event);
-    }
-}
-
 /// An instance.
-struct Bridge<P> {
+struct Object<P> {
     page: Arc<P>,
     number: u32,
-    /// The methods that the class has, by their numbers.
-    has: [bool; Call::ALL.len()],
-    fault: Fault,
-    /// It has failed: it is not called any more, and the run will end.
-    is_broken: bool,
-    mss: u32,
-    /// Data delivered at the start of the current round; a packet sent later ends the round.
-    next_round: Bytes,
-    rounds: u64,
-    phase: &'static str,
+    /// The methods that the class has.
+    methods: Vec<String>,
     phases: Vec<&'static str>,
-    fields: Vec<Field>,
-    outputs: Outputs,
 }
 
-impl<P: Page> Bridge<P> {
-    /// Calls a method, if it exists and nothing has failed, and then reads the decisions.
-    fn tell(&mut self, call: Call, set: impl FnOnce(&mut Slots)) {
-        if !self.has[call as usize] || self.is_broken {
-            return;
-        }
-        let mut slots = [f64::NAN; SLOTS];
-        set(&mut slots);
-        let told = self.page.call(call, self.number, &mut slots, "");
-        let decided = told
-            .map_err(|error| format!("`mine` failed in {}: {error}", call.name()))
-            .and_then(|_| self.decide(call, &slots));
-        if let Err(what) = decided {
-            self.is_broken = true;
-            self.fault.report(what);
-        }
+impl<P: Page> Object<P> {
+    fn told(&self, method: &'static str, slots: &mut Slots) -> Result<String, String> {
+        let call = calls().zip(0..).find(|(name, _)| *name == method);
+        let told = (self.page).call(call.unwrap_or_default(), self.number, slots, "");
+        told.map_err(|error| format!("`mine` failed in {method}: {error}"))
     }
 
-    fn decide(&mut self, after: Call, slots: &Slots) -> Result<(), String> {
+    fn decide(&self, after: &str, slots: &Slots) -> Result<Decisions, String> {
         let number = |slot: usize, most: f64| -> Result<Option<u64>, String> {
             let value = slots[slot];
             match value.is_nan() {
@@ -474,163 +295,84 @@ impl<P: Page> Bridge<P> {
                 false if (0.0..=most).contains(&value) => Ok(Some(value as u64)),
                 false => Err(format!(
                     "`mine` has set {} to {value} in {}: it takes a number from 0 to {most:e}",
-                    OUTPUTS[slot],
-                    after.name()
+                    OUTPUTS[slot], after
                 )),
             }
         };
         let most_window = MAX_QUEUE_BYTES as f64;
         let Some(cwnd) = number(0, most_window)? else {
             return Err(format!(
-                "`mine` has no window: cwnd_bytes is no number after {}",
-                after.name()
+                "`mine` has no window: cwnd_bytes is no number after {after}"
             ));
         };
-        let cwnd = Bytes::new(cwnd);
-        let pacing = number(1, MAX_RATE.bps() as f64)?.map(|rate| Rate::from_bps(rate.max(1)));
-        self.outputs = Outputs {
-            cwnd,
-            pacing_rate: pacing,
-            send_quantum: match number(2, most_window)? {
-                Some(quantum) => Bytes::new(quantum.max(1)),
-                None => guest_quantum(cwnd, pacing, self.mss),
-            },
-            ssthresh: number(3, most_window)?.map(Bytes::new),
+        Ok(Decisions {
+            cwnd_bytes: cwnd,
+            pacing_bps: number(1, MAX_RATE.bps() as f64)?,
+            send_quantum_bytes: number(2, most_window)?,
+            ssthresh_bytes: number(3, most_window)?,
             ecn: match number(4, 2.0)? {
                 Some(1) => Ecn::Ect0,
                 Some(2) => Ecn::Ect1,
                 _ => Ecn::NotEct,
             },
-            recovery_window: match slots[5] == 0.0 {
-                true => RecoveryWindow::Controller,
-                false => RecoveryWindow::Prr,
+            uses_prr: slots[5] != 0.0,
+            phase: match self.phases.as_slice() {
+                [] => "",
+                phases => {
+                    let known = phases.get(slots[PHASE] as usize);
+                    known.filter(|_| slots[PHASE] >= 0.0).ok_or_else(|| {
+                        format!(
+                            "`mine` has set phase in {after} to what is not among its phases {phases:?}"
+                        )
+                    })?
+                }
             },
-            ..self.outputs
-        };
-        if !self.phases.is_empty() {
-            let known = self
-                .phases
-                .get(slots[PHASE] as usize)
-                .filter(|_| slots[PHASE] >= 0.0);
-            self.phase = known.ok_or_else(|| {
-                let (after, phases) = (after.name(), &self.phases);
-                format!(
-                    "`mine` has set phase in {after} to what is not among its phases {phases:?}"
-                )
-            })?;
-        }
-        Ok(())
+        })
     }
 }
 
-impl<P: Page> Controller for Bridge<P> {
-    fn on_send(&mut self, sent: &Sent) {
-        self.tell(Call::OnSend, |slots| fill(slots, SENT, sent));
-    }
-
-    fn on_idle_restart(&mut self, now: Instant) {
-        self.tell(Call::OnIdleRestart, |slots| slots[0] = at(now));
-    }
-
-    fn on_loss(&mut self, loss: &Lost) {
-        self.tell(Call::OnLoss, |slots| fill(slots, LOSS, loss));
-    }
-
-    fn on_ack(&mut self, ack: &Ack) {
-        // draft-ietf-ccwg-bbr section 5.5.1.
-        let round_start = ack.sample.has_data && ack.sample.prior_delivered >= self.next_round;
-        if round_start {
-            self.next_round = ack.delivered;
-            self.rounds += 1;
-        }
-        let heard = Heard {
-            ack: *ack,
-            round_start,
-            round_count: self.rounds,
-        };
-        self.tell(Call::OnAck, |slots| fill(slots, ACK, &heard));
-    }
-
-    fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {
-        self.tell(Call::OnRecoveryEnter, |slots| {
-            (slots[0], slots[1]) = (at(now), bytes(in_flight));
-        });
-    }
-
-    fn on_recovery_exit(&mut self, now: Instant) {
-        self.tell(Call::OnRecoveryExit, |slots| slots[0] = at(now));
-    }
-
-    fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
-        self.tell(Call::OnTimeout, |slots| {
-            (slots[0], slots[1]) = (at(now), bytes(in_flight));
-        });
-    }
-
-    fn on_spurious(&mut self, now: Instant, delivered: Bytes) {
-        self.tell(Call::OnSpurious, |slots| {
-            (slots[0], slots[1]) = (at(now), bytes(delivered));
-        });
-    }
-
-    fn on_mss(&mut self, mss: u32) {
-        self.mss = mss;
-        self.tell(Call::OnMss, |slots| slots[0] = mss.into());
-    }
-
-    fn cwnd(&self) -> Bytes {
-        self.outputs.cwnd
-    }
-
-    fn pacing_rate(&self) -> Option<Rate> {
-        self.outputs.pacing_rate
-    }
-
-    fn send_quantum(&self) -> Bytes {
-        self.outputs.send_quantum
-    }
-
-    fn ssthresh(&self) -> Option<Bytes> {
-        self.outputs.ssthresh
-    }
-
-    fn recovery_window(&self) -> RecoveryWindow {
-        self.outputs.recovery_window
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.outputs.ecn
-    }
-
-    fn phase(&self) -> &'static str {
-        self.phase
-    }
-
-    fn visit_state(&self, visitor: &mut Visitor<'_>) {
-        if self.fields.is_empty() || self.is_broken {
-            return;
+impl<P: Page> Instance for Object<P> {
+    fn call(
+        &mut self,
+        method: &'static str,
+        arguments: Arguments<'_>,
+    ) -> Result<Option<Decisions>, String> {
+        if !self.methods.iter().any(|name| name == method) {
+            return Ok(None);
         }
         let mut slots = [f64::NAN; SLOTS];
-        if let Err(error) = self.page.call(Call::State, self.number, &mut slots, "") {
-            self.fault
-                .report(format!("`mine` failed in state: {error}"));
-            return;
+        match arguments {
+            Arguments::Ack(heard) => heard.fill(&mut slots),
+            Arguments::Loss(loss) => loss.fill(&mut slots),
+            Arguments::Sent(sent) => sent.fill(&mut slots),
+            Arguments::Time(now) => slots[0] = now.as_nanos().slot(),
+            Arguments::TimeAndVolume(now, volume) => {
+                (slots[0], slots[1]) = (now.as_nanos().slot(), volume.get().slot());
+            }
+            Arguments::Mss(mss) => slots[0] = mss.slot(),
         }
-        for (field, value) in self.fields.iter().zip(slots) {
+        self.told(method, &mut slots)?;
+        self.decide(method, &slots).map(Some)
+    }
+
+    fn state(&self, fields: &[Field]) -> Result<Vec<Value>, String> {
+        let mut slots = [f64::NAN; SLOTS];
+        self.told("state", &mut slots)?;
+        let values = fields.iter().zip(slots).map(|(field, value)| {
             let whole = match value.is_nan() {
                 true => u64::MAX,
                 false => value as u64,
             };
-            let value = match field.quantity {
+            match field.quantity {
                 Quantity::Bytes => Value::Bytes(Bytes::new(whole)),
                 Quantity::Rate => Value::Rate(Rate::from_bps(whole)),
                 Quantity::Duration => Value::Duration(Duration::from_nanos(whole)),
                 Quantity::Packets => Value::Packets(whole),
                 Quantity::Flag => Value::Flag(value != 0.0),
                 Quantity::Gain | Quantity::Count | Quantity::Number => Value::Number(value),
-            };
-            visitor.show(field.name, value);
-        }
+            }
+        });
+        Ok(values.collect())
     }
 }
 
@@ -647,13 +389,13 @@ mod tests {
     #[derive(Default)]
     struct Halving {
         windows: Mutex<Vec<f64>>,
-        throws_in: Option<Call>,
+        throws_in: Option<&'static str>,
     }
 
     impl Page for Halving {
         fn call(
             &self,
-            call: Call,
+            (call, _): (&'static str, u32),
             instance: u32,
             slots: &mut Slots,
             text: &str,
@@ -664,22 +406,22 @@ mod tests {
             let mut windows = self.windows.lock().unwrap();
             let nth = instance as usize;
             match call {
-                Call::New => {
+                CONSTRUCTOR => {
                     assert_eq!(slots[0], 1448.0);
                     windows.resize(nth + 1, 0.0);
                     windows[nth] = slots[1];
                 }
-                Call::OnAck => windows[nth] += slots[1],
-                Call::OnRecoveryEnter => windows[nth] = (windows[nth] / 2.0).max(2896.0),
-                Call::State => {
+                "on_ack" => windows[nth] += slots[1],
+                "on_recovery_enter" => windows[nth] = (windows[nth] / 2.0).max(2896.0),
+                "state" => {
                     slots[0] = windows[nth] / 2.0;
                     return Ok(String::new());
                 }
-                _ => return Err(format!("no method {}", call.name())),
+                _ => return Err(format!("no method {call}")),
             }
             slots.fill(f64::NAN);
             slots[0] = windows[nth];
-            slots[PHASE] = f64::from(u8::from(call == Call::OnRecoveryEnter));
+            slots[PHASE] = f64::from(u8::from(call == "on_recovery_enter"));
             let beta = match text.contains("beta") {
                 true => "half_again",
                 false => "half_bytes",
@@ -728,44 +470,29 @@ mod tests {
 
     #[test]
     fn what_it_throws_ends_the_run_and_says_where() {
-        for call in [Call::New, Call::OnAck, Call::OnRecoveryEnter, Call::State] {
+        for call in [CONSTRUCTOR, "on_ack", "on_recovery_enter", "state"] {
             let page = Halving {
                 throws_in: Some(call),
                 ..Halving::default()
             };
             let (_, answer) = run(TEXT, page);
             let said = answer["problems"].to_string();
-            let wanted = format!("failed in {}: out of ideas", call.name());
+            let wanted = format!("failed in {call}: out of ideas");
             assert!(said.contains(&wanted), "{said}");
         }
-    }
-
-    #[test]
-    fn its_events_are_those_of_python() {
-        let python = include_str!("../../python/src/guest/events.rs");
-        let of = |class: &str| -> Vec<String> {
-            let start = python.find(&format!("pub struct {class} {{")).unwrap();
-            let body = &python[start..start + python[start..].find("\n}").unwrap()];
-            let fields = body.lines().skip(1).map(str::trim);
-            let fields = fields.filter(|line| !line.starts_with("//"));
-            fields
-                .filter_map(|line| Some(line.split_once(':')?.0.to_owned()))
-                .collect()
-        };
-        fn named<E>(members: &[Member<E>]) -> Vec<&str> {
-            members.iter().map(|(name, ..)| *name).collect()
-        }
-        assert_eq!(of("Config"), named(CONFIG));
-        assert_eq!(of("Ack"), named(ACK));
-        assert_eq!(of("Loss"), named(LOSS));
-        assert_eq!(of("Sent"), named(SENT));
     }
 
     #[test]
     fn what_it_sets_is_within_bounds() {
         struct Setting(f64);
         impl Page for Setting {
-            fn call(&self, _: Call, _: u32, slots: &mut Slots, _: &str) -> Result<String, String> {
+            fn call(
+                &self,
+                _: (&'static str, u32),
+                _: u32,
+                slots: &mut Slots,
+                _: &str,
+            ) -> Result<String, String> {
                 slots.fill(f64::NAN);
                 slots[0] = self.0;
                 Ok(SILENT.into())

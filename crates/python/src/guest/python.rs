@@ -1,21 +1,18 @@
 //! Adapts a controller in Python to our interface. Python's lock is taken for each event that its
 //! class has a method for, and for nothing else.
 
-use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use paceline_congestion::{
-    self as congestion, Config, Controller, Ecn, Field, Lost, Outputs, Quantity, RecoveryWindow,
-    Signals, Value, Visitor,
-};
+use paceline_congestion::{Config, Ecn, Field, Quantity, Signals, Value};
 use paceline_experiment::{
-    Fault, Guest, GuestController, Options, Prepared, Refused, guest_field, guest_quantum,
-    guest_trial, interned,
+    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Instance, METHODS, Options,
+    Prepared, Refused, guest_field, guest_trial, interned,
 };
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 use paceline_units::limits::{MAX_QUEUE_BYTES, MAX_RATE};
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::{Bytes, Duration, Rate};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
@@ -54,9 +51,7 @@ impl Guest for PythonGuest {
                 phases: Vec::new(),
             };
             class.phases = class.read_phases(py).map_err(wrong)?;
-            let probe = class
-                .instance(py, &guest_trial(), &Fault::default())
-                .map_err(wrong)?;
+            let (probe, _) = class.instance(py, &guest_trial()).map_err(wrong)?;
             class.fields = probe.read_fields(py).map_err(wrong)?;
             Ok(Arc::new(class) as Arc<dyn Prepared>)
         })
@@ -86,7 +81,8 @@ impl Class {
         Ok(names.iter().map(|name| interned(name)).collect())
     }
 
-    fn instance(&self, py: Python<'_>, config: &Config, fault: &Fault) -> Result<Bridge, String> {
+    /// A new instance, and its first decisions.
+    fn instance(&self, py: Python<'_>, config: &Config) -> Result<(Object, Decisions), String> {
         let told = |error: PyErr| self.raised(py, "__init__", &error);
         let options = PyDict::new(py);
         for (name, value) in &self.options {
@@ -105,52 +101,25 @@ impl Class {
             .and_then(|module| module.getattr("Controller"))
             .map_err(told)?;
         // Methods that the class does not define are not called.
-        let method = |name: &str| -> PyResult<Option<Py<PyAny>>> {
-            match class.getattr(name)?.is(&base.getattr(name)?) {
-                true => Ok(None),
-                false => Ok(Some(object.getattr(name)?.unbind())),
-            }
-        };
-        let methods = || -> PyResult<Methods> {
-            Ok(Methods {
-                on_send: method("on_send")?,
-                on_idle_restart: method("on_idle_restart")?,
-                on_loss: method("on_loss")?,
-                on_ack: method("on_ack")?,
-                on_recovery_enter: method("on_recovery_enter")?,
-                on_recovery_exit: method("on_recovery_exit")?,
-                on_timeout: method("on_timeout")?,
-                on_spurious: method("on_spurious")?,
-                on_mss: method("on_mss")?,
-                state: method("state")?,
-            })
-        };
-        let mut bridge = Bridge {
+        let mut methods = BTreeMap::new();
+        for name in METHODS {
+            let own = || -> PyResult<Option<Py<PyAny>>> {
+                match class.getattr(name)?.is(&base.getattr(name)?) {
+                    true => Ok(None),
+                    false => Ok(Some(object.getattr(name)?.unbind())),
+                }
+            };
+            methods.extend(own().map_err(told)?.map(|method| (name, method)));
+        }
+        let mut object = Object {
             name: self.name.clone(),
-            methods: methods().map_err(told)?,
+            methods,
             object: object.unbind(),
-            fault: fault.clone(),
-            is_broken: Cell::new(false),
-            mss: config.mss,
-            next_round: Bytes::ZERO,
-            rounds: 0,
             phase: "",
             phases: self.phases.clone(),
-            fields: self.fields.clone(),
-            outputs: Outputs {
-                cwnd: config.initial_window,
-                pacing_rate: None,
-                send_quantum: guest_quantum(config.initial_window, None, config.mss),
-                ssthresh: None,
-                round_count: 0,
-                recovery_window: RecoveryWindow::Prr,
-                marks_app_limited: false,
-                pacer_below: false,
-                ecn: Ecn::NotEct,
-            },
         };
-        bridge.decide(py, "__init__")?;
-        Ok(bridge)
+        let decisions = object.decide(py, "__init__")?;
+        Ok((object, decisions))
     }
 }
 
@@ -165,7 +134,8 @@ impl Prepared for Class {
 
     fn build(&self, config: &Config, _: Signals, fault: &Fault) -> Result<GuestController, String> {
         Python::attach(|py| {
-            let bridge = self.instance(py, config, fault)?;
+            let (object, decisions) = self.instance(py, config)?;
+            let bridge = Bridge::new(object, &decisions, config, &self.fields, fault);
             Ok(Box::new(bridge) as GuestController)
         })
     }
@@ -182,62 +152,17 @@ fn raised(py: Python<'_>, name: &str, doing: &str, error: &PyErr) -> String {
     format!("`{name}` failed in {doing}\n{}", told.trim_end())
 }
 
-/// The methods that a class has of its own.
-struct Methods {
-    on_send: Option<Py<PyAny>>,
-    on_idle_restart: Option<Py<PyAny>>,
-    on_loss: Option<Py<PyAny>>,
-    on_ack: Option<Py<PyAny>>,
-    on_recovery_enter: Option<Py<PyAny>>,
-    on_recovery_exit: Option<Py<PyAny>>,
-    on_timeout: Option<Py<PyAny>>,
-    on_spurious: Option<Py<PyAny>>,
-    on_mss: Option<Py<PyAny>>,
-    state: Option<Py<PyAny>>,
-}
-
 /// An instance of a class.
-struct Bridge {
+struct Object {
     name: String,
     object: Py<PyAny>,
-    methods: Methods,
-    fault: Fault,
-    /// It has failed: it is not called any more, and the run will end.
-    is_broken: Cell<bool>,
-    mss: u32,
-    /// Data delivered at the start of the current round; a packet sent later ends the round.
-    next_round: Bytes,
-    rounds: u64,
+    /// The methods that the class has of its own.
+    methods: BTreeMap<&'static str, Py<PyAny>>,
     phase: &'static str,
     phases: Vec<&'static str>,
-    fields: Vec<Field>,
-    outputs: Outputs,
 }
 
-/// Calls a method, if it exists and nothing has failed, and then reads the outputs.
-macro_rules! tell {
-    ($bridge:ident.$method:ident, $($argument:expr),+) => {
-        if $bridge.methods.$method.is_some() && !$bridge.is_broken.get() {
-            let done = Python::attach(|py| {
-                let Some(method) = &$bridge.methods.$method else { return Ok(()) };
-                match method.call1(py, ($($argument,)+)) {
-                    Ok(_) => $bridge.decide(py, stringify!($method)),
-                    Err(error) => Err(raised(py, &$bridge.name, stringify!($method), &error)),
-                }
-            });
-            if let Err(what) = done {
-                $bridge.fail(what);
-            }
-        }
-    };
-}
-
-impl Bridge {
-    fn fail(&self, what: String) {
-        self.is_broken.set(true);
-        self.fault.report(what);
-    }
-
+impl Object {
     fn get<'py>(
         &self,
         object: &Bound<'py, PyAny>,
@@ -277,7 +202,7 @@ impl Bridge {
     }
 
     /// Reads the object's decisions after one of its methods.
-    fn decide(&mut self, py: Python<'_>, after: &str) -> Result<(), String> {
+    fn decide(&mut self, py: Python<'_>, after: &str) -> Result<Decisions, String> {
         let object = self.object.bind(py);
         let get = |name| self.get(object, name, after);
         let number = |name, unit, most| self.number(object, name, unit, most, after);
@@ -294,34 +219,18 @@ impl Bridge {
         let ecn = get(intern!(py, "ecn"))?;
         let uses_prr = get(intern!(py, "uses_prr"))?;
         let phase = get(intern!(py, "phase"))?;
-        let cwnd = Bytes::new(cwnd);
-        let pacing = pacing.map(|rate| Rate::from_bps(rate.max(1)));
-        self.outputs = Outputs {
-            cwnd,
-            pacing_rate: pacing,
-            send_quantum: match (quantum, pacing) {
-                (Some(quantum), _) => Bytes::new(quantum.max(1)),
-                (None, pacing) => guest_quantum(cwnd, pacing, self.mss),
+        let ecn = match ecn.is_none() {
+            true => Ecn::NotEct,
+            false => match ecn.extract::<&str>() {
+                Ok("ect0") => Ecn::Ect0,
+                Ok("ect1") => Ecn::Ect1,
+                _ => {
+                    let name = &self.name;
+                    return Err(format!(
+                        "`{name}` has set ecn to {ecn} in {after}: there are \"ect0\", \"ect1\" and None"
+                    ));
+                }
             },
-            ssthresh: ssthresh.map(Bytes::new),
-            recovery_window: match uses_prr.is_truthy() {
-                Ok(false) => RecoveryWindow::Controller,
-                _ => RecoveryWindow::Prr,
-            },
-            ecn: match ecn.is_none() {
-                true => Ecn::NotEct,
-                false => match ecn.extract::<&str>() {
-                    Ok("ect0") => Ecn::Ect0,
-                    Ok("ect1") => Ecn::Ect1,
-                    _ => {
-                        let name = &self.name;
-                        return Err(format!(
-                            "`{name}` has set ecn to {ecn} in {after}: there are \"ect0\", \"ect1\" and None"
-                        ));
-                    }
-                },
-            },
-            ..self.outputs
         };
         let phase = phase.extract::<&str>().unwrap_or("?");
         if phase != self.phase {
@@ -337,12 +246,20 @@ impl Bridge {
                 }
             };
         }
-        Ok(())
+        Ok(Decisions {
+            cwnd_bytes: cwnd,
+            pacing_bps: pacing,
+            send_quantum_bytes: quantum,
+            ssthresh_bytes: ssthresh,
+            ecn,
+            uses_prr: uses_prr.is_truthy().unwrap_or(true),
+            phase: self.phase,
+        })
     }
 
     /// The fields of the state, from a newly created instance.
     fn read_fields(&self, py: Python<'_>) -> Result<Vec<Field>, String> {
-        let Some(state) = &self.methods.state else {
+        let Some(state) = self.methods.get("state") else {
             return Ok(Vec::new());
         };
         let read = || -> PyResult<Vec<Field>> {
@@ -367,13 +284,13 @@ impl Bridge {
         })
     }
 
-    fn values(&self, py: Python<'_>) -> PyResult<Vec<Value>> {
-        let Some(state) = &self.methods.state else {
+    fn values(&self, py: Python<'_>, fields: &[Field]) -> PyResult<Vec<Value>> {
+        let Some(state) = self.methods.get("state") else {
             return Ok(Vec::new());
         };
         let state = state.call0(py)?;
         let state = state.bind(py);
-        let fields = self.fields.iter().map(|field| {
+        let values = fields.iter().map(|field| {
             let value = state.get_item(field.name)?;
             let whole = || -> PyResult<u64> {
                 if value.is_none() {
@@ -396,97 +313,40 @@ impl Bridge {
                 },
             })
         });
-        fields.collect()
+        values.collect()
     }
 }
 
-impl Controller for Bridge {
-    fn on_send(&mut self, sent: &congestion::Sent) {
-        tell!(self.on_send, events::Sent::from(sent));
-    }
-
-    fn on_idle_restart(&mut self, now: Instant) {
-        tell!(self.on_idle_restart, now.as_nanos());
-    }
-
-    fn on_loss(&mut self, loss: &Lost) {
-        tell!(self.on_loss, events::Loss::from(loss));
-    }
-
-    fn on_ack(&mut self, ack: &congestion::Ack) {
-        // draft-ietf-ccwg-bbr section 5.5.1.
-        let round_start = ack.sample.has_data && ack.sample.prior_delivered >= self.next_round;
-        if round_start {
-            self.next_round = ack.delivered;
-            self.rounds += 1;
+impl Instance for Object {
+    fn call(
+        &mut self,
+        method: &'static str,
+        arguments: Arguments<'_>,
+    ) -> Result<Option<Decisions>, String> {
+        if !self.methods.contains_key(method) {
+            return Ok(None);
         }
-        tell!(self.on_ack, events::Ack::new(ack, round_start, self.rounds));
+        Python::attach(|py| {
+            let own = &self.methods[method];
+            let done = match arguments {
+                Arguments::Ack(heard) => own.call1(py, (events::Ack::from(heard),)),
+                Arguments::Loss(loss) => own.call1(py, (events::Loss::from(loss),)),
+                Arguments::Sent(sent) => own.call1(py, (events::Sent::from(sent),)),
+                Arguments::Time(now) => own.call1(py, (now.as_nanos(),)),
+                Arguments::TimeAndVolume(now, volume) => {
+                    own.call1(py, (now.as_nanos(), volume.get()))
+                }
+                Arguments::Mss(mss) => own.call1(py, (mss,)),
+            };
+            done.map_err(|error| raised(py, &self.name, method, &error))?;
+            self.decide(py, method).map(Some)
+        })
     }
 
-    fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {
-        tell!(self.on_recovery_enter, now.as_nanos(), in_flight.get());
-    }
-
-    fn on_recovery_exit(&mut self, now: Instant) {
-        tell!(self.on_recovery_exit, now.as_nanos());
-    }
-
-    fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
-        tell!(self.on_timeout, now.as_nanos(), in_flight.get());
-    }
-
-    fn on_spurious(&mut self, now: Instant, delivered: Bytes) {
-        tell!(self.on_spurious, now.as_nanos(), delivered.get());
-    }
-
-    fn on_mss(&mut self, mss: u32) {
-        self.mss = mss;
-        tell!(self.on_mss, mss);
-    }
-
-    fn cwnd(&self) -> Bytes {
-        self.outputs.cwnd
-    }
-
-    fn pacing_rate(&self) -> Option<Rate> {
-        self.outputs.pacing_rate
-    }
-
-    fn send_quantum(&self) -> Bytes {
-        self.outputs.send_quantum
-    }
-
-    fn ssthresh(&self) -> Option<Bytes> {
-        self.outputs.ssthresh
-    }
-
-    fn recovery_window(&self) -> RecoveryWindow {
-        self.outputs.recovery_window
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.outputs.ecn
-    }
-
-    fn phase(&self) -> &'static str {
-        self.phase
-    }
-
-    fn visit_state(&self, visitor: &mut Visitor<'_>) {
-        if self.fields.is_empty() || self.is_broken.get() {
-            return;
-        }
-        let values = Python::attach(|py| {
-            let values = self.values(py);
+    fn state(&self, fields: &[Field]) -> Result<Vec<Value>, String> {
+        Python::attach(|py| {
+            let values = self.values(py, fields);
             values.map_err(|error| raised(py, &self.name, "state", &error))
-        });
-        match values {
-            Ok(values) => self
-                .fields
-                .iter()
-                .zip(values)
-                .for_each(|(f, value)| visitor.show(f.name, value)),
-            Err(what) => self.fail(what),
-        }
+        })
     }
 }
