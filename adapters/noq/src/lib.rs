@@ -6,9 +6,9 @@ use std::time;
 
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
-use paceline_adapter::{Clock, Path, Plan};
+use paceline_adapter::{Begun, Path, Plan};
 use paceline_congestion::{AnyController, Controller as _, Recipe, Signals};
-use paceline_units::{Bytes, Instant};
+use paceline_units::Bytes;
 
 pub use noq_proto::TransportConfig;
 pub use paceline_adapter::Refused;
@@ -60,22 +60,13 @@ impl Factory {
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: time::Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let begun = self.0.begin(now, current_mtu);
-        Box::new(Adapter {
-            path: begun.path,
-            clock: begun.clock,
-            initial_window: begun.initial_window,
-        })
+        Box::new(Adapter(self.0.begin(now, current_mtu)))
     }
 }
 
 /// Adapts one of our controllers to noq's interface.
 #[derive(Clone, Debug)]
-pub struct Adapter {
-    path: Path<AnyController>,
-    clock: Clock,
-    initial_window: u64,
-}
+pub struct Adapter(Begun);
 
 impl Adapter {
     /// The controller behind `controller`, if it is one of ours.
@@ -85,21 +76,17 @@ impl Adapter {
 
     /// The path that the controller works on.
     pub fn path(&self) -> &Path<AnyController> {
-        &self.path
-    }
-
-    fn at(&self, instant: time::Instant) -> Instant {
-        self.clock.at(instant)
+        &self.0.path
     }
 }
 
 impl Controller for Adapter {
     fn on_packet_sent(&mut self, now: time::Instant, bytes: u16, pn: u64) {
-        self.path.sent(self.at(now), pn, bytes.into());
+        self.0.path.sent(self.0.clock.at(now), pn, bytes.into());
     }
 
     fn on_cwnd_limited(&mut self) {
-        self.path.cwnd_limited();
+        self.0.path.cwnd_limited();
     }
 
     fn on_ack(
@@ -111,9 +98,9 @@ impl Controller for Adapter {
         _app_limited: bool,
         _rtt: &RttEstimator,
     ) {
-        let (now, sent) = (self.at(now), self.at(sent));
+        let (now, sent) = (self.0.clock.at(now), self.0.clock.at(sent));
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.path.acked(now, sent, Some(pn), bytes);
+        self.0.path.acked(now, sent, Some(pn), bytes);
     }
 
     fn on_end_acks(
@@ -123,11 +110,15 @@ impl Controller for Adapter {
         app_limited: bool,
         _largest_packet_num_acked: Option<u64>,
     ) {
-        self.path.end_acks(self.at(now), in_flight, app_limited);
+        self.0
+            .path
+            .end_acks(self.0.clock.at(now), in_flight, app_limited);
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: time::Instant) {
-        self.path.lost(self.at(now), pn, lost_bytes.into());
+        self.0
+            .path
+            .lost(self.0.clock.at(now), pn, lost_bytes.into());
     }
 
     fn on_congestion_event(
@@ -139,34 +130,34 @@ impl Controller for Adapter {
         _lost_bytes: u64,
         _largest_lost_pn: u64,
     ) {
-        let (now, sent) = (self.at(now), self.at(sent));
+        let (now, sent) = (self.0.clock.at(now), self.0.clock.at(sent));
         match is_ecn {
-            true => self.path.marked(now, sent),
-            false => self.path.congestion(now, sent, is_persistent_congestion),
+            true => self.0.path.marked(now, sent),
+            false => self.0.path.congestion(now, sent, is_persistent_congestion),
         }
     }
 
     fn on_spurious_congestion_event(&mut self) {
-        self.path.spurious();
+        self.0.path.spurious();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.path.set_mss(new_mtu.into());
+        self.0.path.set_mss(new_mtu.into());
     }
 
     fn window(&self) -> u64 {
-        self.path.window()
+        self.0.path.window()
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        let controller = self.path.controller();
+        let controller = self.0.path.controller();
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.path.window();
+        metrics.congestion_window = self.0.path.window();
         metrics.ssthresh = controller.ssthresh().map(Bytes::get);
         // noq expects bytes per second.
         metrics.pacing_rate = controller.pacing_rate().map(|rate| rate.bps() / 8);
         metrics.send_quantum = Some(controller.send_quantum().get());
-        metrics.bandwidth_estimate = Some(self.path.delivery_rate().bps());
+        metrics.bandwidth_estimate = Some(self.0.path.delivery_rate().bps());
         metrics
     }
 
@@ -175,7 +166,7 @@ impl Controller for Adapter {
     }
 
     fn initial_window(&self) -> u64 {
-        self.initial_window
+        self.0.initial_window
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -7,9 +7,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time;
 
-use paceline_adapter::{Clock, Path, Plan};
+use paceline_adapter::{Begun, Path, Plan};
 use paceline_congestion::{AnyController, Controller as _, Recipe, Signals};
-use paceline_units::{Bytes, Instant, Rate};
+use paceline_units::{Bytes, Rate};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
@@ -72,12 +72,9 @@ impl Factory {
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: time::Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let begun = self.plan.begin(now, current_mtu);
         let adapter = Adapter {
-            path: begun.path,
-            clock: begun.clock,
+            begun: self.plan.begin(now, current_mtu),
             pace: self.pace.clone(),
-            initial_window: begun.initial_window,
         };
         adapter.show();
         Box::new(adapter)
@@ -87,10 +84,8 @@ impl ControllerFactory for Factory {
 /// Adapts one of our controllers to quinn's interface.
 #[derive(Clone, Debug)]
 pub struct Adapter {
-    path: Path<AnyController>,
-    clock: Clock,
+    begun: Begun,
     pace: Option<Pace>,
-    initial_window: u64,
 }
 
 impl Adapter {
@@ -101,16 +96,12 @@ impl Adapter {
 
     /// The path that the controller works on.
     pub fn path(&self) -> &Path<AnyController> {
-        &self.path
-    }
-
-    fn at(&self, instant: time::Instant) -> Instant {
-        self.clock.at(instant)
+        &self.begun.path
     }
 
     fn show(&self) {
         if let Some(pace) = &self.pace {
-            pace.set(self.path.controller());
+            pace.set(self.begun.path.controller());
         }
     }
 }
@@ -122,7 +113,9 @@ fn small(bytes: u64) -> u32 {
 
 impl Controller for Adapter {
     fn on_sent(&mut self, now: time::Instant, bytes: u64, _last_packet_number: u64) {
-        self.path.sent_together(self.at(now), small(bytes));
+        self.begun
+            .path
+            .sent_together(self.begun.clock.at(now), small(bytes));
         self.show();
     }
 
@@ -134,8 +127,8 @@ impl Controller for Adapter {
         _app_limited: bool,
         _rtt: &RttEstimator,
     ) {
-        let (now, sent) = (self.at(now), self.at(sent));
-        self.path.acked(now, sent, None, small(bytes));
+        let (now, sent) = (self.begun.clock.at(now), self.begun.clock.at(sent));
+        self.begun.path.acked(now, sent, None, small(bytes));
     }
 
     fn on_end_acks(
@@ -145,7 +138,9 @@ impl Controller for Adapter {
         app_limited: bool,
         _largest_packet_num_acked: Option<u64>,
     ) {
-        self.path.end_acks(self.at(now), in_flight, app_limited);
+        self.begun
+            .path
+            .end_acks(self.begun.clock.at(now), in_flight, app_limited);
         self.show();
     }
 
@@ -156,32 +151,34 @@ impl Controller for Adapter {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
-        let (now, sent) = (self.at(now), self.at(sent));
+        let (now, sent) = (self.begun.clock.at(now), self.begun.clock.at(sent));
         match lost_bytes {
-            0 => self.path.marked(now, sent),
+            0 => self.begun.path.marked(now, sent),
             _ => {
-                self.path.lost_together(now, sent, lost_bytes);
-                self.path.congestion(now, sent, is_persistent_congestion);
+                self.begun.path.lost_together(now, sent, lost_bytes);
+                self.begun
+                    .path
+                    .congestion(now, sent, is_persistent_congestion);
             }
         }
         self.show();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
-        self.path.set_mss(new_mtu.into());
+        self.begun.path.set_mss(new_mtu.into());
         self.show();
     }
 
     /// One byte more than the controller's: quinn stays below its window, while the controller
     /// allows reaching it.
     fn window(&self) -> u64 {
-        self.path.window().saturating_add(1)
+        self.begun.path.window().saturating_add(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        let controller = self.path.controller();
+        let controller = self.begun.path.controller();
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.path.window();
+        metrics.congestion_window = self.begun.path.window();
         metrics.ssthresh = controller.ssthresh().map(Bytes::get);
         metrics.pacing_rate = controller.pacing_rate().map(Rate::bps);
         metrics
@@ -192,7 +189,7 @@ impl Controller for Adapter {
     }
 
     fn initial_window(&self) -> u64 {
-        self.initial_window
+        self.begun.initial_window
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
