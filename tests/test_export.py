@@ -485,8 +485,11 @@ def test_wireshark_finds_ets_and_timestamps(tmp_path: Path) -> None:
 
 
 def test_a_record_without_times_has_none_in_its_capture(tmp_path: Path) -> None:
-    old = paceline.read(Path(__file__).parent.parent / "crates" / "record" / "tests" / "schema-1")
-    (path,) = export([old], "pcapng", tmp_path / "run.pcapng")
+    run = paceline.run(SCENARIO, overrides={"run.record.packets": True})
+    times = pl.lit(None, pl.Int64).alias
+    names = ("departed_ns", "echoed_ns", "held_ns")
+    run.packets = run.packets.with_columns(times(name) for name in names)
+    (path,) = export([run], "pcapng", tmp_path / "run.pcapng")
     captured = Captured(path)
     kinds = {
         kind

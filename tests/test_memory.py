@@ -62,9 +62,9 @@ def test_check_counts_the_rows_of_a_run(tmp_path: Path, cli: Command) -> None:
     (tmp_path / "packets.toml").write_text(text)
     result = cli("check", "packets.toml")
     assert result.returncode == 0
-    # 20 flows, a row each 10 ms for 600 s.
-    assert "a run has 1,200,000 rows of samples" in result.stderr
-    assert json.loads(cli("check", "packets.toml", "--json").stdout)["sample_rows"] == 1_200_000
+    # 20 flows for 600 s: a row of each every 12 ms, since 10 ms would be more than a million.
+    assert "a run has 1,000,000 rows of samples" in result.stderr
+    assert json.loads(cli("check", "packets.toml", "--json").stdout)["sample_rows"] == 1_000_000
 
 
 def test_a_run_beyond_its_limit_ends_and_leaves_nothing(tmp_path: Path, cli: Command) -> None:

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 755effea41aebf131af547a1ceff2954ccce7fc01c428d9273a98f8952be0b8b
+// Built from web/ by `make web`. Sources: sha256 dd7d4e11edb1559d999afd5f0ad571f5f42916debcca73b67b55cafd15bc663e
 "use strict";
 (() => {
   // src/chart.ts
