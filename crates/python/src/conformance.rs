@@ -53,7 +53,7 @@ pub fn recovery_live(
         // An exception in it does not end the play.
         let _ = Python::attach(|py| step.call1(py, (name,)).map(drop));
     };
-    let played = py.detach(|| -> io::Result<Vec<(Case, Option<(String, String)>)>> {
+    let played = py.detach(|| -> io::Result<Vec<_>> {
         let mut scripts = recovery::scripts(&folder)?;
         scripts.retain(|script| ids.is_empty() || ids.contains(&script.id()));
         let traces = crate::engine::record_recovery(&scripts, &heard);
