@@ -7,8 +7,7 @@ use paceline_units::{Bytes, Ecn, Field, Instant, Rate, Visitor};
 
 use crate::options::{OptionInfo, OptionValue, Parameters};
 use crate::{
-    Ack, Config, Controller, Described, Lost, Outputs, RecoveryWindow, Sent, Signals, Unmet, bbr3,
-    cubic, dctcp, ledbat, linux, prague, reno, swift,
+    Ack, Config, Controller, Described, Lost, Outputs, RecoveryWindow, Sent, Signals, Unmet,
 };
 
 /// A controller that a scenario can name.
@@ -172,20 +171,20 @@ macro_rules! registry {
 }
 
 registry! {
-    BbrSwift = bbr3::swift::BbrSwift,
-    Bbr1 = linux::bbr1::Bbr1,
-    Bbr1Fair = linux::bbr1::fair::Bbr1Fair,
-    Bbr2 = linux::bbr2::Bbr2,
-    Bbr3 = bbr3::Bbr3,
-    Bbr3Linux = linux::bbr3::Bbr3,
-    Cubic = cubic::Cubic,
-    CubicLinux = linux::cubic::Cubic,
-    Dctcp = dctcp::Dctcp,
-    Ledbat = ledbat::Ledbat,
-    LedbatPlusPlus = ledbat::LedbatPlusPlus,
-    Prague = prague::Prague,
-    Reno = reno::Reno,
-    Swift = swift::Swift,
+    BbrSwift = crate::bbr3::swift::BbrSwift,
+    Bbr1 = crate::linux::bbr1::Bbr1,
+    Bbr1Fair = crate::linux::bbr1::fair::Bbr1Fair,
+    Bbr2 = crate::linux::bbr2::Bbr2,
+    Bbr3 = crate::bbr3::Bbr3,
+    Bbr3Linux = crate::linux::bbr3::Bbr3,
+    Cubic = crate::cubic::Cubic,
+    CubicLinux = crate::linux::cubic::Cubic,
+    Dctcp = crate::dctcp::Dctcp,
+    Ledbat = crate::ledbat::Ledbat,
+    LedbatPlusPlus = crate::ledbat::LedbatPlusPlus,
+    Prague = crate::prague::Prague,
+    Reno = crate::reno::Reno,
+    Swift = crate::swift::Swift,
 }
 
 /// No guest: this type has no values.
