@@ -164,7 +164,7 @@ below. `paceline list columns TABLE` says the same.
 - `run.json` has `guests` where a flow's controller is not part of the program: its `name`,
   `language`, `file` and that file's `sha256`; and `incomplete`, why the run stopped, where it did
   before its end.
-- `schema` in `run.json` and in each table is 2. A record of another schema is refused.
+- `schema` in `run.json` and in each table is 2. A record whose `run.json` has another is refused.
 - A change that the scenario asks for is a row of `events` of kind `change` for each of its keys:
   `key` is the scenario's (`rate`, `rtt`, `loss`, `loss.p`, `hold.packets`, `policer.rate`,
   `app.rate`), `link` the link or `flow` the flow, and `value` in `unit`, or a word in `detail`

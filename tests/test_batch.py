@@ -67,6 +67,17 @@ def test_equal_jobs_are_one() -> None:
     assert len({*jobs(3), *jobs(3)}) == 3
 
 
+def test_a_batch_may_run_into_a_second_folder(tmp_path: Path) -> None:
+    batch = paceline.Batch(SCENARIO, repeats=2, overrides=SHORT)
+    first, again = batch.run(tmp_path / "one"), batch.run(tmp_path / "one")
+    other = batch.run(tmp_path / "two")
+    assert (batch.count, batch.reused) == (2, 0)
+    assert first["metrics"] == again["metrics"] == other["metrics"]
+    assert [part.get("reused", False) for part in (first, again, other)] == [False, True, False]
+    with pytest.raises(ValueError, match="threads is 0"):
+        batch.run(tmp_path / "one", threads=0)
+
+
 def test_a_batch_runs_only_what_its_folder_lacks(tmp_path: Path) -> None:
     scenario = SCENARIO.replace("seed = 3", 'seed = 3\ncompare = ["reno", "cubic"]')
 

@@ -85,6 +85,16 @@ def test_a_run_beyond_its_limit_ends_and_leaves_nothing(tmp_path: Path, cli: Com
     assert result.returncode == 0, result
 
 
+def test_what_cannot_begin_within_its_limit_is_not_built(tmp_path: Path, cli: Command) -> None:
+    text = PACKETS.replace('cc = "reno"', 'cc = "reno", count = 20_000')
+    (tmp_path / "many.toml").write_text(text)
+    result = cli("run", "many.toml", "--memory", "100 MB", "--quiet")
+    assert result.returncode == 1
+    told = " ".join(result.stderr.split())
+    assert "after 0 s the run takes 160 MB of memory, 160 MB of it for `scenario`" in told
+    assert not list(tmp_path.rglob("run.json"))
+
+
 def test_runs_side_by_side_share_what_there_is() -> None:
     job = (SCENARIO, "scenario.toml", (), 1)
     ended: list[int] = []

@@ -82,7 +82,7 @@ class _PlaceError(PacelineError):
         self.kind = kind
         self.hint = hint
         self.file = file
-        #: Whether the system refused, not Paceline.
+        #: Whether the run failed by it; otherwise the input is at fault.
         self.failed = failed
 
 

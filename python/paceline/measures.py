@@ -64,21 +64,25 @@ def unknown(names: Iterable[str]) -> list[str]:
 
 def value(summary: Mapping[str, Any], name: str) -> float | None:
     """Return a metric from a run's JSON; `None` where it is undefined."""
-    found = (_flow(summary, name) if of_flow(name) else summary["metrics"]).get(scoped(name)[1])
+    holder, metric = _holder(summary, name)
+    found = (summary["metrics"] if holder is summary else holder).get(metric)
     return None if found is None else float(found)
 
 
 def limit(summary: Mapping[str, Any], name: str) -> float | None:
     """Return what a time is longer than, if its run ended before it."""
-    holder = _flow(summary, name) if of_flow(name) else summary
-    found = (holder.get("censored") or {}).get(scoped(name)[1])
+    holder, metric = _holder(summary, name)
+    found = (holder.get("censored") or {}).get(metric)
     return None if found is None else float(found)
 
 
-def _flow(summary: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the flow of a metric in a run's JSON; nothing if there is no such flow."""
-    number, flows = (of_flow(name) or (0,))[0], summary["flows"]
-    return flows[number] if number < len(flows) else {}
+def _holder(summary: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], str]:
+    """Return the JSON of a run, or of a flow (empty if there is none), and the metric there."""
+    flow = of_flow(name)
+    if flow is None:
+        return summary, name
+    flows = summary["flows"]
+    return flows[flow[0]] if flow[0] < len(flows) else {}, flow[1]
 
 
 def is_time(name: str) -> bool:

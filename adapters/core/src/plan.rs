@@ -38,7 +38,7 @@ pub struct Plan {
     pub initial_packets: u64,
 }
 
-/// A path that begins.
+/// A path, the clock that began with it, and its initial window.
 #[derive(Clone, Debug)]
 pub struct Begun {
     /// The path.

@@ -255,19 +255,34 @@ pub fn ecn(number: u32) -> Ecn {
 mod tests {
     use super::*;
 
-    /// Each has its own bit, in the order in which they are shown.
+    /// Each has its own bit, in the order in which they are shown, and the constant of its name.
     #[test]
-    fn signals_come_back_from_their_sum() {
+    fn signals_have_the_bits_of_their_constants() {
+        let constants = [
+            ("losses_first", PACELINE_SIGNAL_LOSSES_FIRST),
+            ("loss_per_packet", PACELINE_SIGNAL_LOSS_PER_PACKET),
+            ("marks", PACELINE_SIGNAL_MARKS),
+            ("mark_counts", PACELINE_SIGNAL_MARK_COUNTS),
+            ("ect1", PACELINE_SIGNAL_ECT1),
+            ("spurious_loss", PACELINE_SIGNAL_SPURIOUS_LOSS),
+            ("pacing", PACELINE_SIGNAL_PACING),
+            ("one_way_delay", PACELINE_SIGNAL_ONE_WAY_DELAY),
+            ("receiver_delay", PACELINE_SIGNAL_RECEIVER_DELAY),
+            ("app_limited_at_send", PACELINE_SIGNAL_APP_LIMITED_AT_SEND),
+        ];
+        let mut shown = Vec::new();
+        Signals::ALL.visit(&mut |name, _, _| shown.push((name, 1 << shown.len())));
+        assert_eq!(shown, constants);
         assert_eq!(Signals::from_bits(Signals::ALL.bits()), Signals::ALL);
         assert_eq!(Signals::NONE.bits(), 0);
+        for bit in 0..64 {
+            let sum = 1 << bit;
+            assert_eq!(Signals::from_bits(sum).bits(), sum & Signals::ALL.bits());
+        }
         let one = Signals {
             ect1: true,
             ..Signals::NONE
         };
         assert_eq!(one.bits(), PACELINE_SIGNAL_ECT1);
-        for bit in 0..64 {
-            let sum = 1 << bit;
-            assert_eq!(Signals::from_bits(sum).bits(), sum & Signals::ALL.bits());
-        }
     }
 }

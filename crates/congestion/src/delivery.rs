@@ -58,6 +58,11 @@ impl RateSample {
         }
         Rate::from_delivery(self.delivered, self.interval)
     }
+
+    /// The delivery rate, if the sample gives one.
+    pub fn measured_rate(&self) -> Option<Rate> {
+        (self.has_data && self.interval > Duration::ZERO).then(|| self.delivery_rate())
+    }
 }
 
 /// The connection's delivery state (the draft's `C.`, 4.1.2.1.1) for one path: a new path begins

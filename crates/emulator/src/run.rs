@@ -55,7 +55,7 @@ impl Backend for Emulator {
     }
 }
 
-/// The minimum frequency of the callback.
+/// The longest time between two questions to the watch.
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// Runs programs at both ends of a scenario's path, in addition to its flows, until the client ends

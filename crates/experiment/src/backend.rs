@@ -80,17 +80,26 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Checks that a run may take its memory.
+    ///
+    /// # Errors
+    /// [`RunError::TooLarge`].
+    pub fn within(&self, at: &Progress) -> Result<(), RunError> {
+        match at.memory.total() > self.limit {
+            true => Err(RunError::TooLarge {
+                at: Box::new(*at),
+                limit: self.limit,
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// Asks whether the run goes on.
     ///
     /// # Errors
     /// It takes too much memory, or the caller stops it.
     pub fn ask(&mut self, at: &Progress, record: Option<&Recorder>) -> Result<(), RunError> {
-        if at.memory.total() > self.limit {
-            return Err(RunError::TooLarge {
-                at: Box::new(*at),
-                limit: self.limit,
-            });
-        }
+        self.within(at)?;
         match self.look.as_mut().map(|look| look(at, record)) {
             Some(ControlFlow::Break(())) => Err(RunError::Interrupted),
             _ => Ok(()),

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use paceline_congestion::{
     Ack, Config, Controller, Ecn, Field, Lost, Outputs, RecoveryWindow, Sent, Value, Visitor,
 };
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::{Bytes, Instant, Rate};
 
 use crate::guest::{Fault, guest_quantum};
 
@@ -21,16 +21,8 @@ pub struct Heard {
     pub round_count: u64,
 }
 
-impl Heard {
-    /// The delivery rate of its sample, if it has one.
-    pub fn delivery_rate(&self) -> Option<Rate> {
-        let sample = &self.ack.sample;
-        (sample.has_data && sample.interval > Duration::ZERO).then(|| sample.delivery_rate())
-    }
-}
-
 /// Passes the events of a guest's class to the macro `then`. Of each: its name and documentation, the Rust type that it is
-/// read from, and its attributes, each with its type and value. Names end in their unit; none means not known.
+/// read from, and its attributes, each with its type and value. Names end in their unit; `None` means not known.
 #[macro_export]
 macro_rules! guest_events {
     ($then:ident) => {
@@ -53,7 +45,7 @@ macro_rules! guest_events {
             }
 
             /// One acknowledgment, after the transport has processed it.
-            Ack(heard: paceline_experiment::Heard) {
+            Ack(heard: $crate::Heard) {
                 /// Its arrival time.
                 now_ns: u64 = heard.ack.now.as_nanos(),
                 /// Data newly delivered by it, cumulatively or selectively.
@@ -82,7 +74,7 @@ macro_rules! guest_events {
                 /// Minimum RTT of the connection; 0 before the first.
                 min_rtt_ns: u64 = heard.ack.min_rtt.as_nanos(),
                 /// Delivery rate of its sample (draft-ietf-ccwg-bbr section 4.1); `None` if it has none.
-                delivery_rate_bps: Option<u64> = heard.delivery_rate().map(|rate| rate.bps()),
+                delivery_rate_bps: Option<u64> = heard.ack.sample.measured_rate().map(|rate| rate.bps()),
                 /// Whether that sample is application-limited.
                 app_limited: bool = heard.ack.sample.app_limited,
                 /// Time over which the sample was taken; 0 if it gives no rate.
@@ -153,19 +145,53 @@ macro_rules! guest_events {
     };
 }
 
-/// The methods of a guest's class, each of which may be missing; `state` takes no event.
-pub const METHODS: [&str; 10] = [
-    "on_ack",
-    "on_loss",
-    "on_send",
-    "on_recovery_enter",
-    "on_recovery_exit",
-    "on_timeout",
-    "on_spurious",
-    "on_idle_restart",
-    "on_mss",
-    "state",
-];
+/// A method of a guest's class, which may be missing; `state` takes no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as the methods")]
+pub enum Method {
+    OnAck,
+    OnLoss,
+    OnSend,
+    OnRecoveryEnter,
+    OnRecoveryExit,
+    OnTimeout,
+    OnSpurious,
+    OnIdleRestart,
+    OnMss,
+    State,
+}
+
+impl Method {
+    /// All methods, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::OnAck,
+        Self::OnLoss,
+        Self::OnSend,
+        Self::OnRecoveryEnter,
+        Self::OnRecoveryExit,
+        Self::OnTimeout,
+        Self::OnSpurious,
+        Self::OnIdleRestart,
+        Self::OnMss,
+        Self::State,
+    ];
+
+    /// Its name in the class.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OnAck => "on_ack",
+            Self::OnLoss => "on_loss",
+            Self::OnSend => "on_send",
+            Self::OnRecoveryEnter => "on_recovery_enter",
+            Self::OnRecoveryExit => "on_recovery_exit",
+            Self::OnTimeout => "on_timeout",
+            Self::OnSpurious => "on_spurious",
+            Self::OnIdleRestart => "on_idle_restart",
+            Self::OnMss => "on_mss",
+            Self::State => "state",
+        }
+    }
+}
 
 /// The arguments of a method.
 #[derive(Clone, Copy, Debug)]
@@ -194,13 +220,13 @@ pub struct Decisions {
 
 /// An instance of a guest's class.
 pub trait Instance {
-    /// Calls a method of [`METHODS`] and returns the decisions after it; none if the class does not have the method.
+    /// Calls a method and returns the decisions after it; none if the class does not have the method.
     ///
     /// # Errors
     /// The exception that it raised, or the decision that is out of its bounds.
     fn call(
         &mut self,
-        method: &'static str,
+        method: Method,
         arguments: Arguments<'_>,
     ) -> Result<Option<Decisions>, String>;
 
@@ -248,7 +274,7 @@ impl<I: Instance> Bridge<I> {
         }
     }
 
-    fn call(&mut self, method: &'static str, arguments: Arguments<'_>) {
+    fn call(&mut self, method: Method, arguments: Arguments<'_>) {
         if self.is_broken.get() {
             return;
         }
@@ -268,6 +294,7 @@ impl<I: Instance> Bridge<I> {
     }
 }
 
+#[inline]
 fn outputs(decisions: &Decisions, mss: u32) -> Outputs {
     let cwnd = Bytes::new(decisions.cwnd_bytes);
     let pacing_rate = decisions.pacing_bps.map(|bps| Rate::from_bps(bps.max(1)));
@@ -292,15 +319,15 @@ fn outputs(decisions: &Decisions, mss: u32) -> Outputs {
 
 impl<I: Instance> Controller for Bridge<I> {
     fn on_send(&mut self, sent: &Sent) {
-        self.call("on_send", Arguments::Sent(sent));
+        self.call(Method::OnSend, Arguments::Sent(sent));
     }
 
     fn on_idle_restart(&mut self, now: Instant) {
-        self.call("on_idle_restart", Arguments::Time(now));
+        self.call(Method::OnIdleRestart, Arguments::Time(now));
     }
 
     fn on_loss(&mut self, loss: &Lost) {
-        self.call("on_loss", Arguments::Loss(loss));
+        self.call(Method::OnLoss, Arguments::Loss(loss));
     }
 
     fn on_ack(&mut self, ack: &Ack) {
@@ -315,29 +342,29 @@ impl<I: Instance> Controller for Bridge<I> {
             round_start,
             round_count: self.rounds,
         };
-        self.call("on_ack", Arguments::Ack(&heard));
+        self.call(Method::OnAck, Arguments::Ack(&heard));
     }
 
     fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {
         let arguments = Arguments::TimeAndVolume(now, in_flight);
-        self.call("on_recovery_enter", arguments);
+        self.call(Method::OnRecoveryEnter, arguments);
     }
 
     fn on_recovery_exit(&mut self, now: Instant) {
-        self.call("on_recovery_exit", Arguments::Time(now));
+        self.call(Method::OnRecoveryExit, Arguments::Time(now));
     }
 
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
-        self.call("on_timeout", Arguments::TimeAndVolume(now, in_flight));
+        self.call(Method::OnTimeout, Arguments::TimeAndVolume(now, in_flight));
     }
 
     fn on_spurious(&mut self, now: Instant, delivered: Bytes) {
-        self.call("on_spurious", Arguments::TimeAndVolume(now, delivered));
+        self.call(Method::OnSpurious, Arguments::TimeAndVolume(now, delivered));
     }
 
     fn on_mss(&mut self, mss: u32) {
         self.mss = mss;
-        self.call("on_mss", Arguments::Mss(mss));
+        self.call(Method::OnMss, Arguments::Mss(mss));
     }
 
     fn cwnd(&self) -> Bytes {

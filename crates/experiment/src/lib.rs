@@ -25,7 +25,7 @@ mod ways;
 
 pub use audit::{Unbalanced, audit};
 pub use backend::{Backend, Progress, RunError, Unavailable, Watch};
-pub use bridge::{Arguments, Bridge, Decisions, Heard, Instance, METHODS};
+pub use bridge::{Arguments, Bridge, Decisions, Heard, Instance, Method};
 pub use change::{Change, LinkChange};
 pub use check::{check, list, looked_at, nearest, service};
 pub use controllers::{choices, parameters, stack_choices};

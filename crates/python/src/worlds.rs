@@ -206,7 +206,11 @@ impl Worlds {
             threads,
         };
         // Flows that cannot be steered are reported now.
-        let first = || worlds.common.begin(1, &mut Watch::none());
+        let first = || {
+            let mut look = |_: &Progress, _: Option<&Recorder>| ControlFlow::Continue(());
+            let mut watch = Watch::new(worlds.common.share, &mut look);
+            worlds.common.begin(1, &mut watch)
+        };
         py.detach(first).map_err(|error| error::run(py, &error))?;
         Ok(worlds)
     }

@@ -32,8 +32,9 @@ fn table_path(dir: &Path, table: &str) -> PathBuf {
 impl Run {
     /// Writes the files of the run into a folder, which is created if it does not exist.
     ///
-    /// It replaces files of the same names and does not sync to disk: a caller whose run is to
-    /// survive a crash writes to a temporary folder, syncs it and renames it.
+    /// It replaces files of the same names, leaves all others (an old run's `packets.parquet`, for
+    /// example), and does not sync to disk: a caller whose run is to survive a crash writes to a
+    /// temporary folder, syncs it and renames it.
     ///
     /// # Errors
     /// [`RecordError::Io`] and [`RecordError::Parquet`] when a file cannot be written.

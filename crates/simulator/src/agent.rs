@@ -189,8 +189,8 @@ impl Controller for Agent {
             let least = wire.rtt_least.load(Relaxed);
             wire.rtt_least.store(least.min(rtt), Relaxed);
         }
-        if ack.sample.has_data && ack.sample.interval > Duration::ZERO {
-            wire.rate.store(ack.sample.delivery_rate().bps(), Relaxed);
+        if let Some(rate) = ack.sample.measured_rate() {
+            wire.rate.store(rate.bps(), Relaxed);
         }
     }
 

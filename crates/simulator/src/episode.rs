@@ -11,13 +11,15 @@ use crate::agent::{Decision, Heard, Wire};
 use crate::flow::{Flow, Stage};
 use crate::foreign::Stacks;
 use crate::named::with_named;
-use crate::run::{STRIDE, prepare};
+use crate::quic::Qlogs;
+use crate::run::{STRIDE, begun, prepare};
 use crate::world::World;
 
 /// A run that stops after each step for decisions about its steered flows.
 pub struct Episode {
     scenario: Arc<Scenario>,
     world: World,
+    qlogs: Qlogs,
     /// The steered flows.
     agents: Vec<Agent>,
 }
@@ -124,15 +126,22 @@ impl Episode {
         plan.info.guests = paceline_experiment::used(&choices);
         // An episode has no guests.
         let fault = Fault::default();
-        let (stacks, _) = with_named(scenario, &Stacks::none(), &fault);
+        let (stacks, qlogs) = with_named(scenario, &Stacks::none(), &fault);
+        watch.within(&begun(&plan))?;
         let mut episode = Self {
             scenario: Arc::clone(scenario),
             world: World::new(plan, choices, &stacks, &fault),
+            qlogs,
             agents,
         };
         let end = episode.end();
+        let mut events = 0;
         while !episode.is_at_end() && !episode.steered().any(|flow| flow.is_open) {
-            episode.advance(end, 1, watch)?;
+            episode.advance(end, 1)?;
+            events += 1;
+            if events % STRIDE == 0 {
+                episode.ask(watch)?;
+            }
         }
         Ok(episode)
     }
@@ -178,28 +187,30 @@ impl Episode {
         agent.map_or_else(Heard::default, |agent| agent.wire.take())
     }
 
-    /// Advances virtual time to `time`, or to the end of the run. `watch` is asked like the callback of
-    /// [`run`](crate::run).
+    /// Advances virtual time to `time`, or to the end of the run. `watch` is asked every few hundred
+    /// events, and at the end: steps are short, and the limit on memory holds over all of them.
     ///
     /// # Errors
     /// Why the run cannot continue.
     pub fn run_until(&mut self, time: Instant, watch: &mut Watch<'_>) -> Result<(), RunError> {
         let time = time.min(self.end());
-        while !self.advance(time, STRIDE, watch)? {}
-        Ok(())
+        loop {
+            let reached = self.advance(time, STRIDE)?;
+            self.ask(watch)?;
+            if reached {
+                return Ok(());
+            }
+        }
     }
 
-    fn advance(
-        &mut self,
-        time: Instant,
-        work: i64,
-        watch: &mut Watch<'_>,
-    ) -> Result<bool, RunError> {
+    fn advance(&mut self, time: Instant, work: i64) -> Result<bool, RunError> {
         let reached = self.world.run(time, work);
-        let reached = reached.map_err(|halt| RunError::Failed(halt.message(self.world.now)))?;
-        // Steps are short: a world that is asked only within one never meets its limit.
-        watch.ask(&self.world.progress(0), Some(self.world.recorder()))?;
-        Ok(reached)
+        reached.map_err(|halt| RunError::Failed(halt.message(self.world.now)))
+    }
+
+    fn ask(&mut self, watch: &mut Watch<'_>) -> Result<(), RunError> {
+        let so_far = self.world.progress(self.qlogs.size());
+        watch.ask(&so_far, Some(self.world.recorder()))
     }
 
     /// The record. The record of a run that has not reached its end is marked incomplete.
@@ -207,10 +218,11 @@ impl Episode {
     /// # Errors
     /// If a link's packet counts do not balance.
     pub fn finish(self) -> Result<Run, Unbalanced> {
-        match self.is_at_end() {
+        let run = match self.is_at_end() {
             true => self.world.finish(&self.scenario),
             false => self.world.stop(&self.scenario, "no further step was taken"),
-        }
+        };
+        Ok(run?.with_qlogs(self.qlogs.take()))
     }
 }
 

@@ -34,7 +34,7 @@ use paceline_recovery::SenderStats;
 pub use agent::{Decision, Heard};
 pub use episode::{Episode, Steered};
 pub use foreign::{Setup, Stack, Stacks};
-pub use run::{Simulator, check, check_with, run, run_with};
+pub use run::{Simulator, check, run, run_with};
 
 /// The counters of each flow: the name of a column of `flows`, and its meaning.
 pub const COUNTERS: &[(&str, &str)] = SenderStats::COUNTERS;

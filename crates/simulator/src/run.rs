@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use paceline_experiment::{
-    self as experiment, Backend, Choice, Fault, Guests, Plan, Progress, RunError, Watch,
+    self as experiment, Backend, Choice, Fault, Guests, Memory, Plan, Progress, RunError, Watch,
 };
 use paceline_record::{Recorder, Run};
 use paceline_scenario::{Diagnostic, Scenario};
@@ -19,7 +19,11 @@ pub struct Simulator;
 
 impl Backend for Simulator {
     fn check(&self, scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
-        check_with(scenario, guests)
+        let mut wrong = experiment::choices(scenario, guests)
+            .err()
+            .unwrap_or_default();
+        wrong.extend(experiment::check(scenario));
+        wrong
     }
 
     fn run(
@@ -36,19 +40,10 @@ impl Backend for Simulator {
 /// Errors of a scenario beyond its own text: controllers, their options, metrics and files that do
 /// not exist.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
-    check_with(scenario, &Guests::none())
+    Simulator.check(scenario, &Guests::none())
 }
 
-/// [`check`] of a scenario that may name these controllers too.
-pub fn check_with(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
-    let mut wrong = experiment::choices(scenario, guests)
-        .err()
-        .unwrap_or_default();
-    wrong.extend(experiment::check(scenario));
-    wrong
-}
-
-/// Work between two calls of `progress`: about 50 us; where each event has to look at tens of
+/// Work between two questions to the watch: about 50 us; where each event has to look at tens of
 /// thousands of queues, still at most about 50 ms.
 pub(crate) const STRIDE: i64 = 256;
 
@@ -60,11 +55,23 @@ pub(crate) fn prepare<'s>(
 ) -> Result<(Plan<'s>, Vec<Choice>), RunError> {
     let plan = Plan::resolve(scenario, seed, "sim");
     let (Ok(mut plan), Ok(choices)) = (plan, experiment::choices(scenario, guests)) else {
-        return Err(RunError::Scenario(check_with(scenario, guests)));
+        return Err(RunError::Scenario(Simulator.check(scenario, guests)));
     };
     plan.info.guests = experiment::used(&choices);
     let each = world::each_flow(scenario).map(|group| choices[group].clone());
     Ok((plan, each.collect()))
+}
+
+/// The progress of a run that is about to take its memory.
+pub(crate) fn begun(plan: &Plan<'_>) -> Progress {
+    Progress {
+        total: plan.scenario.run.duration,
+        memory: Memory {
+            fixed: plan.fixed_memory(),
+            ..Memory::default()
+        },
+        ..Progress::default()
+    }
 }
 
 /// Runs a scenario with `seed` to its end. `progress` is called every few hundred events, so that a
@@ -82,7 +89,7 @@ pub fn run(
     Simulator.run(scenario, &Guests::none(), seed, &mut watch)
 }
 
-/// A run with third-party controllers and transports. `watch` is asked like the callback of [`run`].
+/// A run with third-party controllers and transports. `watch` is asked every few hundred events.
 ///
 /// Flows of our transport may use `guests`. Groups of flows in `stacks` run transports that a
 /// scenario cannot name: any two ends that are [`Endpoint`](paceline_endpoint::Endpoint)s. Their
@@ -100,6 +107,7 @@ pub fn run_with(
     let fault = Fault::default();
     let (stacks, qlogs) = with_named(scenario, stacks, &fault);
     let (plan, choices) = prepare(scenario, seed, guests)?;
+    watch.within(&begun(&plan))?;
     let mut world = World::new(plan, choices, &stacks, &fault);
     let end = Instant::ZERO + scenario.run.duration;
     loop {

@@ -30,8 +30,6 @@ pub(crate) struct Tally {
     pub events: u64,
     /// Data packets offered to the bottleneck.
     pub packets: u64,
-    /// Times that somebody asked for the progress.
-    looks: u64,
 }
 
 /// The group of each flow of a scenario, by its index in the file.
@@ -47,6 +45,8 @@ pub(crate) struct World {
     /// Length of the run.
     total: Duration,
     memory: Memory,
+    /// Times that somebody asked for the progress.
+    looks: u64,
     flows: Vec<Flow>,
     /// The path's own link, then the others.
     links: Vec<Link<Packet>>,
@@ -165,6 +165,7 @@ impl World {
             tally: Tally::default(),
             total: scenario.run.duration,
             memory,
+            looks: 0,
             journal: Journal::new(plan.info, &fields, &scenario.run.record),
             flows,
             links,
@@ -234,13 +235,13 @@ impl World {
         // costs almost nothing.
         let parts = self.flows.len() + self.links.len() + self.lanes.len();
         let seldom = 1 + parts as u64 / 16;
-        if self.tally.looks.is_multiple_of(seldom) {
+        if self.looks.is_multiple_of(seldom) {
             let flows = self.flows.iter().map(Flow::memory);
             let links = self.links.iter().map(Link::memory);
             let bytes = flows.chain(links).sum::<usize>() + self.lanes.memory();
             self.memory.in_flight = bytes as u64;
         }
-        self.tally.looks += 1;
+        self.looks += 1;
         self.memory.record = Held {
             qlog,
             ..self.journal.held()

@@ -78,7 +78,7 @@ fn files(archive: &str, folder: &str) -> io::Result<Vec<Vec<u8>>> {
     const BLOCK: usize = 512;
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../fuzz/{archive}.tar.gz"));
     let mut tar = Vec::new();
-    GzDecoder::new(File::open(path)?).read_to_end(&mut tar)?;
+    GzDecoder::new(File::open(&path)?).read_to_end(&mut tar)?;
     let field = |octets: &[u8]| {
         let text = String::from_utf8_lossy(octets);
         text.trim_end_matches(['\0', ' ']).to_owned()
@@ -94,6 +94,12 @@ fn files(archive: &str, folder: &str) -> io::Result<Vec<Vec<u8>>> {
             files.push(after[..size].to_vec());
         }
         rest = &after[size.next_multiple_of(BLOCK)..];
+    }
+    if files.is_empty() {
+        return Err(io::Error::other(format!(
+            "{} has no {below}",
+            path.display()
+        )));
     }
     Ok(files)
 }
@@ -151,7 +157,7 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
 
 /// One of the corpus with some mutations.
 fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
-    const EDGES: [&[u8]; 14] = [
+    const EDGES: [&[u8]; 17] = [
         b"0",
         b"-1",
         b"1e300",
@@ -162,6 +168,9 @@ fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
         b"\"584 years\"",
         b"\"1e12 Gbit/s\"",
         b"\"1e-9 bdp\"",
+        b"\"1 bit/s\"",
+        b"\"0 packets\"",
+        b"\"100 %\"",
         b"true",
         b"[]",
         b"{}",
@@ -170,8 +179,15 @@ fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
     let any = |rng: &mut Rng, most: usize| rng.below(most as u64 + 1) as usize;
     let mut octets = corpus[any(rng, corpus.len() - 1)].clone();
     for _ in 0..1 + any(rng, 3) {
-        let at = any(rng, octets.len());
-        let end = (at + [0, 1, 2, 12][any(rng, 3)]).min(octets.len());
+        let mut at = any(rng, octets.len());
+        let mut end = (at + [0, 1, 2, 12][any(rng, 3)]).min(octets.len());
+        // As often a whole value, from a `=` to the end of its line.
+        let equals = octets[at..].iter().position(|octet| *octet == b'=');
+        if let (1, Some(equals)) = (any(rng, 1), equals) {
+            at += equals + 1;
+            let line = octets[at..].iter().position(|octet| *octet == b'\n');
+            end = line.map_or(octets.len(), |length| at + length);
+        }
         let given = match any(rng, 2) {
             0 => EDGES[any(rng, EDGES.len() - 1)].to_vec(),
             1 => (0..any(rng, 4)).map(|_| rng.next_u64() as u8).collect(),
@@ -196,7 +212,6 @@ mod tests {
         let accepted = READERS.map(|(name, folder, read)| {
             let found = files("found", name).expect("what was found");
             let seeds = files("seeds", folder).expect("the seeds");
-            assert!(!found.is_empty(), "{name}");
             for octets in &found {
                 read(octets);
             }

@@ -14,17 +14,28 @@ use paceline_simulator::Simulator;
 use serde_json::{Value, json};
 
 /// The memory limit of a tab: browsers end tabs of a few gigabytes, and 32-bit addresses end at
-/// four. Tests reach theirs within seconds.
-const MEMORY: u64 = if cfg!(test) { 5_000_000 } else { 500_000_000 };
+/// four.
+const MEMORY: u64 = 500_000_000;
 
 /// The name of a scenario in errors.
 const NAME: &str = "scenario.toml";
 
 /// The last run, and the page's own controller.
-#[derive(Default)]
 pub struct Laboratory {
     run: Option<Run>,
     guests: Guests,
+    /// Bytes that a run may take.
+    memory: u64,
+}
+
+impl Default for Laboratory {
+    fn default() -> Self {
+        Self {
+            run: None,
+            guests: Guests::none(),
+            memory: MEMORY,
+        }
+    }
 }
 
 impl Laboratory {
@@ -63,7 +74,7 @@ impl Laboratory {
         let ended = runnable(text, &self.guests)
             .map_err(RunError::Scenario)
             .and_then(|scenario| {
-                let mut watch = Watch::new(MEMORY, &mut look);
+                let mut watch = Watch::new(self.memory, &mut look);
                 Simulator.run(&scenario, &self.guests, scenario.run.seed, &mut watch)
             });
         match ended {
@@ -96,7 +107,7 @@ fn runnable(text: &str, guests: &Guests) -> Result<Scenario, Vec<Diagnostic>> {
     let mut scenario = paceline_experiment::parse(text, NAME, &[])?;
     // A single run is requested.
     scenario.sweep = None;
-    match paceline_simulator::check_with(&scenario, guests) {
+    match Simulator.check(&scenario, guests) {
         wrong if wrong.is_empty() => Ok(scenario),
         wrong => Err(wrong),
     }
@@ -258,6 +269,7 @@ mod tests {
             refused.is_none_or(|said| said.contains("no QUIC stacks")),
             "{answer}"
         );
+        laboratory.memory = 5_000_000;
         let long = SMALL.replace("\"1 s\"", "\"100 s\"\nsample_interval = \"1 ms\"");
         let said = laboratory.run(&long, &mut on)["problems"][0]["message"].to_string();
         assert!(said.contains("a page may take 5.0 MB"), "{said}");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use paceline_congestion::{CaState, Config, Ecn, Field, Lost, Quantity, Sent, Signals, Value};
 use paceline_experiment::{
-    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Heard, Instance, METHODS, Options,
+    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Heard, Instance, Method, Options,
     Prepared, Refused, guest_events, guest_field, guest_trial, interned,
 };
 use paceline_record::GuestInfo;
@@ -27,14 +27,14 @@ pub type Slots = [f64; SLOTS];
 /// Creates an instance, from its configuration, and its options as JSON.
 pub const CONSTRUCTOR: &str = "constructor";
 
-/// The calls, by their numbers.
-fn calls() -> impl Iterator<Item = &'static str> {
-    [CONSTRUCTOR].into_iter().chain(METHODS)
+/// The name and number of the call of a method; the constructor has the number 0.
+fn call_of(method: Method) -> (&'static str, u32) {
+    (method.name(), method as u32 + 1)
 }
 
 /// The owner of the class.
 pub trait Page: Send + Sync {
-    /// Calls a method of an instance, which is [`CONSTRUCTOR`] or one of [`METHODS`], by its name and number.
+    /// Calls a method of an instance, which is [`CONSTRUCTOR`] or a [`Method`], by its name and number.
     ///
     /// # Errors
     /// The exception.
@@ -130,19 +130,19 @@ const PHASE: usize = OUTPUTS.len();
 /// Everything that a page has to know: the calls by their numbers, with the members of their
 /// argument, or the names of several.
 pub fn interface() -> Json {
-    let calls = calls().map(|call| {
-        let (object, count) = match call {
-            CONSTRUCTOR => (Some(Config::ATTRIBUTES), 0),
-            "on_ack" => (Some(Heard::ATTRIBUTES), 0),
-            "on_loss" => (Some(Lost::ATTRIBUTES), 0),
-            "on_send" => (Some(Sent::ATTRIBUTES), 0),
-            "on_recovery_enter" | "on_timeout" | "on_spurious" => (None, 2),
-            "on_recovery_exit" | "on_idle_restart" | "on_mss" => (None, 1),
-            _ => (None, 0),
+    let calls = Method::ALL.map(|method| {
+        let (object, count) = match method {
+            Method::OnAck => (Some(Heard::ATTRIBUTES), 0),
+            Method::OnLoss => (Some(Lost::ATTRIBUTES), 0),
+            Method::OnSend => (Some(Sent::ATTRIBUTES), 0),
+            Method::OnRecoveryEnter | Method::OnTimeout | Method::OnSpurious => (None, 2),
+            Method::OnRecoveryExit | Method::OnIdleRestart | Method::OnMss => (None, 1),
+            Method::State => (None, 0),
         };
-        json!({ "name": call, "object": object, "count": count })
+        json!({ "name": method.name(), "object": object, "count": count })
     });
-    let calls: Vec<_> = calls.collect();
+    let constructor = json!({ "name": CONSTRUCTOR, "object": Config::ATTRIBUTES, "count": 0 });
+    let calls: Vec<_> = [constructor].into_iter().chain(calls).collect();
     json!({ "calls": calls, "outputs": OUTPUTS, "states": CaState::NAMES, "slots": SLOTS })
 }
 
@@ -259,10 +259,11 @@ impl<P: Page + 'static> Prepared for Class<P> {
 
     fn build(&self, config: &Config, _: Signals, fault: &Fault) -> Result<GuestController, String> {
         let (number, _, slots) = self.make(config)?;
+        let own = &self.described.methods;
         let object = Object {
             page: Arc::clone(&self.page),
             number,
-            methods: self.described.methods.clone(),
+            has: Method::ALL.map(|method| own.iter().any(|name| name == method.name())),
             phases: self.phases.clone(),
         };
         let decisions = object.decide(CONSTRUCTOR, &slots)?;
@@ -275,16 +276,15 @@ impl<P: Page + 'static> Prepared for Class<P> {
 struct Object<P> {
     page: Arc<P>,
     number: u32,
-    /// The methods that the class has.
-    methods: Vec<String>,
+    /// Whether the class has each of [`Method::ALL`].
+    has: [bool; Method::ALL.len()],
     phases: Vec<&'static str>,
 }
 
 impl<P: Page> Object<P> {
-    fn told(&self, method: &'static str, slots: &mut Slots) -> Result<String, String> {
-        let call = calls().zip(0..).find(|(name, _)| *name == method);
-        let told = (self.page).call(call.unwrap_or_default(), self.number, slots, "");
-        told.map_err(|error| format!("`mine` failed in {method}: {error}"))
+    fn told(&self, method: Method, slots: &mut Slots) -> Result<String, String> {
+        let told = (self.page).call(call_of(method), self.number, slots, "");
+        told.map_err(|error| format!("`mine` failed in {}: {error}", method.name()))
     }
 
     fn decide(&self, after: &str, slots: &Slots) -> Result<Decisions, String> {
@@ -334,10 +334,10 @@ impl<P: Page> Object<P> {
 impl<P: Page> Instance for Object<P> {
     fn call(
         &mut self,
-        method: &'static str,
+        method: Method,
         arguments: Arguments<'_>,
     ) -> Result<Option<Decisions>, String> {
-        if !self.methods.iter().any(|name| name == method) {
+        if !self.has[method as usize] {
             return Ok(None);
         }
         let mut slots = [f64::NAN; SLOTS];
@@ -352,12 +352,12 @@ impl<P: Page> Instance for Object<P> {
             Arguments::Mss(mss) => slots[0] = mss.slot(),
         }
         self.told(method, &mut slots)?;
-        self.decide(method, &slots).map(Some)
+        self.decide(method.name(), &slots).map(Some)
     }
 
     fn state(&self, fields: &[Field]) -> Result<Vec<Value>, String> {
         let mut slots = [f64::NAN; SLOTS];
-        self.told("state", &mut slots)?;
+        self.told(Method::State, &mut slots)?;
         let values = fields.iter().zip(slots).map(|(field, value)| {
             let whole = match value.is_nan() {
                 true => u64::MAX,

@@ -99,6 +99,7 @@ class Batch:
         self, out: str | os.PathLike[str] | None = None, *, threads: int | None = None
     ) -> dict[str, Any]:
         """Do all of it, and return the results: the object that `paceline run --json` prints."""
+        within("threads", threads, 1, 2**16)
         self.claim(out)
         self.execute(threads=threads)
         return self.finish()
@@ -131,6 +132,7 @@ class Batch:
                 message = f"{self.out} holds an emulated run, which cannot be reproduced"
                 hint = "choose another folder with --out"
                 raise StoreError("not-a-run", message, hint=hint, file=str(self.out))
+        self.reused, self.broken, self._differing = 0, None, []
         self.cases = list(self._cases())
         if self.there:
             self._recall()

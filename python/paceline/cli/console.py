@@ -204,13 +204,17 @@ def note(text: str, style: str | None = None) -> None:
         stderr().print(text, style=style)
 
 
-def answer(value: Mapping[str, object], *shown: str | Table | Callable[[], object]) -> None:
+def answer(
+    value: Mapping[str, object] | Callable[[], Mapping[str, object]],
+    *shown: str | Table | Callable[[], object],
+) -> None:
     """Print the result of a command: the value as JSON if that is wanted, or else what shows it.
 
-    A text is printed on lines of its own, and a function prints by itself.
+    A value that takes time is a function. A text is printed on lines of its own, and a function
+    prints by itself.
     """
     if _json:
-        say_json(value)
+        say_json(value() if callable(value) else value)
         return
     for one in shown:
         if callable(one):

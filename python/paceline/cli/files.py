@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from paceline import _paceline, guests, memory, shipped, store
 from paceline.cli import console
-from paceline.cli.failure import Failure, failing
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.errors import (
     ArgumentError,
     MemoryLimitError,
@@ -77,13 +76,9 @@ def plan(
         return guests.check(text, path, overrides, backend=backend)
 
 
-@contextmanager
-def running(path: str) -> Iterator[None]:
+def running(path: str) -> AbstractContextManager[None]:
     """Name what is run, a file or a verb, if the machine lacks something for it."""
-    try:
-        yield
-    except UnavailableError as error:
-        raise replace(Failure.of(error), file=path) from None
+    return failing(UnavailableError, "unavailable", file=path, code=Exit.UNAVAILABLE)
 
 
 def afford_results(runs: int, flows: int, path: str) -> None:

@@ -30,7 +30,6 @@ stack = "{}"
 
 def bring(controllers: Sequence[str]) -> None:
     """Set the controllers of ``--controller``, after a rehearsal of each."""
-    guests.choose(())
     try:
         brought = [guests.Guest.parse(text) for text in controllers]
         names = [guest.name for guest in brought]

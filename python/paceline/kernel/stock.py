@@ -68,11 +68,12 @@ def _calls(data: bytes, receiver: int) -> Iterator[_Pair]:
     layout, names = _layout()
     begun: list[Call] = []
     for number, values in enumerate(layout.iter_unpack(data)):
-        call = _derived(dict(zip(names, values, strict=True)))
+        call = dict(zip(names, values, strict=True))
         if call["number"] != number:
             raise RunError(f"the recorder's buffer was full after {number} calls; lower the rate")
         if call["receiver"] != receiver:
             continue
+        call = _derived(call)
         if not call["after"]:
             begun.append(call)
         elif not begun or begun[-1]["function"] != call["function"]:
@@ -157,13 +158,13 @@ _BBR_STATE = (
 
 
 def _bbr(pairs: list[_Pair]) -> Iterator[str]:
-    shown = False
+    shown, hz = False, _hz(pairs)
     for function, before, after in pairs:
         if function not in _BBR or (function == "event" and before["argument"] != _TX_START):
             continue
         name, line = _BBR[function]
         shown = shown or function == "main"
-        yield line.format_map(before | {"hz": _hz(pairs)})
+        yield line.format(**before, hz=hz)
         mode = after["bbr_mode"]
         if mode == 2 != before["bbr_mode"]:
             # The phase is drawn, then advanced (bbr_reset_probe_bw_mode).
@@ -215,6 +216,7 @@ _CUBIC_STATE = (
 
 def _cubic(pairs: list[_Pair]) -> Iterator[str]:
     last: Call = {}
+    hz = _hz(pairs)
     wanted = {"state": _LOSS, "event": _TX_START}
     for function, before, after in pairs:
         t = before["tcp_mstamp"]
@@ -229,7 +231,7 @@ def _cubic(pairs: list[_Pair]) -> Iterator[str]:
         if function == "avoid" and after["cubic_last_time"] != before["cubic_last_time"]:
             # A jiffy may end within a call: this is the one that it has read.
             before = before | {"j": after["cubic_last_time"]}
-        yield line.format_map(before | {"hz": _hz(pairs)})
+        yield line.format(**before, hz=hz)
         last = after | _results(function, after)
         yield _state(_CUBIC_STATE, name, t, last)
 

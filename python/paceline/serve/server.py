@@ -15,6 +15,7 @@ import math
 import re
 import secrets
 import socket
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -350,8 +351,9 @@ class _Asset(_Handler):
 class _Found(_Handler):
     """Answers a value that takes time to find."""
 
+    @abstractmethod
     def find(self) -> Any:
-        raise NotImplementedError
+        """Return the value, on another thread."""
 
     async def get(self) -> None:
         await self.send_json(await self.work(self.find))

@@ -55,23 +55,28 @@ pub fn scripts(dir: &Path) -> io::Result<Vec<Played>> {
     let mut files = entries.collect::<io::Result<Vec<_>>>()?;
     files.retain(|file| file.extension().is_some_and(|end| end == "toml"));
     files.sort();
-    if files.is_empty() {
-        let message = format!("{}: no script (*.toml)", dir.display());
-        return Err(io::Error::new(io::ErrorKind::NotFound, message));
-    }
     let wrong = |file: &Path, what: String| {
         let message = format!("{}: {what}", file.display());
         io::Error::new(io::ErrorKind::InvalidData, message)
     };
-    let mut played = Vec::new();
+    let mut played: Vec<Played> = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).map_err(|error| wrong(&file, error.to_string()))?;
         let scripts = Script::read(&text).map_err(|error| wrong(&file, error.to_string()))?;
-        played.extend(scripts.into_iter().map(|(name, script)| Played {
-            name,
-            file: file.clone(),
-            script,
-        }));
+        for (name, script) in scripts {
+            if played.iter().any(|other| other.name == name) {
+                return Err(wrong(&file, format!("[{name}] is in another file too")));
+            }
+            played.push(Played {
+                name,
+                file: file.clone(),
+                script,
+            });
+        }
+    }
+    if played.is_empty() {
+        let message = format!("{}: no script in any *.toml", dir.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
     Ok(played)
 }

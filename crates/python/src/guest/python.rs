@@ -1,12 +1,12 @@
 //! Adapts a controller in Python to our interface. Python's lock is taken for each event that its
 //! class has a method for, and for nothing else.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use paceline_congestion::{Config, Ecn, Field, Quantity, Signals, Value};
 use paceline_experiment::{
-    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Instance, METHODS, Options,
+    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Instance, Method, Options,
     Prepared, Refused, guest_field, guest_trial, interned,
 };
 use paceline_record::GuestInfo;
@@ -101,21 +101,22 @@ impl Class {
             .and_then(|module| module.getattr("Controller"))
             .map_err(told)?;
         // Methods that the class does not define are not called.
-        let mut methods = BTreeMap::new();
-        for name in METHODS {
+        let mut methods = [const { None }; Method::ALL.len()];
+        for method in Method::ALL {
+            let name = method.name();
             let own = || -> PyResult<Option<Py<PyAny>>> {
                 match class.getattr(name)?.is(&base.getattr(name)?) {
                     true => Ok(None),
                     false => Ok(Some(object.getattr(name)?.unbind())),
                 }
             };
-            methods.extend(own().map_err(told)?.map(|method| (name, method)));
+            methods[method as usize] = own().map_err(told)?;
         }
-        let mut object = Object {
+        let object = Object {
             name: self.name.clone(),
             methods,
             object: object.unbind(),
-            phase: "",
+            phase: Cell::new(""),
             phases: self.phases.clone(),
         };
         let decisions = object.decide(py, "__init__")?;
@@ -157,8 +158,8 @@ struct Object {
     name: String,
     object: Py<PyAny>,
     /// The methods that the class has of its own.
-    methods: BTreeMap<&'static str, Py<PyAny>>,
-    phase: &'static str,
+    methods: [Option<Py<PyAny>>; Method::ALL.len()],
+    phase: Cell<&'static str>,
     phases: Vec<&'static str>,
 }
 
@@ -202,7 +203,7 @@ impl Object {
     }
 
     /// Reads the object's decisions after one of its methods.
-    fn decide(&mut self, py: Python<'_>, after: &str) -> Result<Decisions, String> {
+    fn decide(&self, py: Python<'_>, after: &str) -> Result<Decisions, String> {
         let object = self.object.bind(py);
         let get = |name| self.get(object, name, after);
         let number = |name, unit, most| self.number(object, name, unit, most, after);
@@ -233,10 +234,10 @@ impl Object {
             },
         };
         let phase = phase.extract::<&str>().unwrap_or("?");
-        if phase != self.phase {
+        if phase != self.phase.get() {
             let declared = self.phases.iter().find(|known| **known == phase);
-            self.phase = match declared {
-                Some(known) => known,
+            match declared {
+                Some(known) => self.phase.set(known),
                 None => {
                     let name = &self.name;
                     return Err(format!(
@@ -244,7 +245,7 @@ impl Object {
                         self.phases
                     ));
                 }
-            };
+            }
         }
         Ok(Decisions {
             cwnd_bytes: cwnd,
@@ -253,13 +254,13 @@ impl Object {
             ssthresh_bytes: ssthresh,
             ecn,
             uses_prr: uses_prr.is_truthy().unwrap_or(true),
-            phase: self.phase,
+            phase: self.phase.get(),
         })
     }
 
     /// The fields of the state, from a newly created instance.
     fn read_fields(&self, py: Python<'_>) -> Result<Vec<Field>, String> {
-        let Some(state) = self.methods.get("state") else {
+        let Some(state) = &self.methods[Method::State as usize] else {
             return Ok(Vec::new());
         };
         let read = || -> PyResult<Vec<Field>> {
@@ -285,7 +286,7 @@ impl Object {
     }
 
     fn values(&self, py: Python<'_>, fields: &[Field]) -> PyResult<Vec<Value>> {
-        let Some(state) = self.methods.get("state") else {
+        let Some(state) = &self.methods[Method::State as usize] else {
             return Ok(Vec::new());
         };
         let state = state.call0(py)?;
@@ -320,14 +321,13 @@ impl Object {
 impl Instance for Object {
     fn call(
         &mut self,
-        method: &'static str,
+        method: Method,
         arguments: Arguments<'_>,
     ) -> Result<Option<Decisions>, String> {
-        if !self.methods.contains_key(method) {
+        let Some(own) = &self.methods[method as usize] else {
             return Ok(None);
-        }
+        };
         Python::attach(|py| {
-            let own = &self.methods[method];
             let done = match arguments {
                 Arguments::Ack(heard) => own.call1(py, (events::Ack::from(heard),)),
                 Arguments::Loss(loss) => own.call1(py, (events::Loss::from(loss),)),
@@ -338,8 +338,8 @@ impl Instance for Object {
                 }
                 Arguments::Mss(mss) => own.call1(py, (mss,)),
             };
-            done.map_err(|error| raised(py, &self.name, method, &error))?;
-            self.decide(py, method).map(Some)
+            done.map_err(|error| raised(py, &self.name, method.name(), &error))?;
+            self.decide(py, method.name()).map(Some)
         })
     }
 

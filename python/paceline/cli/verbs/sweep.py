@@ -215,10 +215,12 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
 
 def _show(sweep: Sweep, live: _Live | None, options: Options) -> Exit:
     pictures = [str(path) for path in _draw(sweep, options.format)]
-    result = sweep.as_json()
-    if live is not None:
-        result["engine"] = dict(zip(("wall_ns", "packets", "events"), live.engine, strict=True))
-    result["pictures"] = pictures
+
+    def result() -> dict[str, Any]:
+        costs = ("wall_ns", "packets", "events")
+        engine = {} if live is None else {"engine": dict(zip(costs, live.engine, strict=True))}
+        return {**sweep.as_json(), **engine, "pictures": pictures}
+
     places = [f"Sweep:   {sweep.folder}", *(f"Picture: {path}" for path in pictures)]
     console.answer(result, lambda: _table(sweep), *places)
     if sweep.failed:

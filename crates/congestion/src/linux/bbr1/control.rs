@@ -1,7 +1,7 @@
 //! Pacing, volumes and the window.
 //!
-//! It follows `tcp_bbr.c` of mainline Linux line by line, as [`bbr23`](crate::linux::bbr23) follows the files of v2 and v3:
-//! equal lines are equal there.
+//! It follows `tcp_bbr.c` of mainline Linux line by line, and [`bbr23`](crate::linux::bbr23) follows
+//! the files of v2 and v3. Where lines here and there are equal, they are equal in Linux.
 
 use super::{Core, Mode};
 use crate::CaState;

@@ -235,6 +235,7 @@ impl<const V: u8> Described for Core<V> {
 
 impl<const V: u8> Algorithm for Core<V> {
     fn new(sk: &mut Socket, parameters: Parameters<V>) -> Self {
+        const { assert!(V == 2 || V == 3, "there are versions 2 and 3") };
         let mut core = Self {
             mode: Mode::Startup,
             cycle_idx: Phase::Up,

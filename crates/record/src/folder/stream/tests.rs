@@ -235,7 +235,6 @@ fn a_stream_takes_no_more_memory_than_it_may() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn only_a_regular_file_below_the_folder_is_read() {
     let folder = tempfile::tempdir().unwrap();
