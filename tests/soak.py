@@ -24,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "soak.md"
-FUZZ = ("capture", "ets", "golden", "packet", "record", "run", "scenario", "stream", "trace")
+FUZZ = ("capture", "ets", "golden", "packet", "record", "run", "scenario", "trace")
 #: Inputs for each reader in Rust: together 10^8.
 BENDS = {
     "ets": 6e7,
@@ -35,7 +35,6 @@ BENDS = {
     "golden": 1e6,
     "run": 4e5,
     "record": 1e5,
-    "stream": 1e5,
 }
 #: What mutants are made of: files, and packages whose tests may kill them, their own first.
 MUTANTS = (
