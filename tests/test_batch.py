@@ -258,7 +258,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, after: int) -> Any:
 def test_conformance_goes_on_where_it_was_stopped(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    command = ("conformance", "--cases", DRAFT, "07b", "16", "--jobs", 1)
+    command = ("conformance", "--cases", DRAFT, "--case", "07b", "16", "--jobs", 1)
     patch = stopped(monkeypatch, 2)
     said = cli(*command)
     patch.__exit__(None, None, None)

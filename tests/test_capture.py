@@ -978,9 +978,9 @@ def test_a_draft_case_judges_a_qlog(tmp_path: Path, cli: Command, dialect: str) 
     text = file.read_text().replace('"Startup"', '"startup"').replace("ProbeBW_", "probe_bw_")
     file.write_text(text)
     paceline.Run.capture(file).write(tmp_path / "theirs")
-    ours = cli("conformance", "01", "--judge", "ours", "--json")
+    ours = cli("conformance", "ours", "--case", "01", "--json")
     assert (ours.returncode, json.loads(ours.stdout)["cases"][0]["verdict"]) == (0, "pass")
-    theirs = cli("conformance", "01", "--judge", "theirs", "--json")
+    theirs = cli("conformance", "theirs", "--case", "01", "--json")
     assert theirs.returncode == 0, theirs.stdout
     evidence = json.loads(theirs.stdout)["cases"][0]["evidence"]
     assert "step 1 holds" in evidence
@@ -988,7 +988,6 @@ def test_a_draft_case_judges_a_qlog(tmp_path: Path, cli: Command, dialect: str) 
     # It leaves Startup at once.
     file.write_text(text.replace('"startup"', '"drain"'))
     paceline.Run.capture(file).write(tmp_path / "broken")
-    broken = cli("conformance", "01", "--judge", "broken")
+    broken = cli("conformance", "broken", "--case", "01")
     assert broken.returncode == 3
     assert "step 1 does not hold" in broken.stdout
-    assert cli("conformance", "--judge", "ours").returncode == 2

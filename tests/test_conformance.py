@@ -193,7 +193,7 @@ def test_all_of_the_drafts_cases_are_there() -> None:
 
 @pytest.mark.parametrize("controller", ["bbr3", "bbr3-linux"])
 def test_the_drafts_cases(cli: Command, controller: str) -> None:
-    result = cli("conformance", "--cases", DRAFT, "--controller", controller, "--json")
+    result = cli("conformance", controller, "--cases", DRAFT, "--json")
     cases = json.loads(result.stdout)["cases"]
     assert [case["id"] for case in cases if case["verdict"] == "fail"] == []
     assert result.returncode == 0
@@ -214,17 +214,17 @@ def test_only_the_traces_that_were_asked_for_are_replayed() -> None:
 
 def test_the_command_names_what_it_does_not_know(cli: Command, tmp_path: Path) -> None:
     folder = case_of(tmp_path, STEPS)
-    result = cli("conformance", "--cases", folder, "--controller", "bbr4")
+    result = cli("conformance", "bbr4", "--cases", folder)
     assert result.returncode == 2
     assert "did you mean bbr" in result.stderr
-    result = cli("conformance", "2-start", "--cases", folder)
+    result = cli("conformance", "--case", "2-start", "--cases", folder)
     assert result.returncode == 2
     assert "did you mean 1-start" in result.stderr
     assert cli("conformance", "--cases", tmp_path / "nowhere").returncode == 2
-    result = cli("conformance", "1", "--cases", folder)
+    result = cli("conformance", "--case", "1", "--cases", folder)
     assert result.returncode == 0
     assert "step 1 holds" in result.stdout
-    assert cli("conformance", "--cases", folder, "--controller", "reno").returncode == 3
+    assert cli("conformance", "reno", "--cases", folder).returncode == 3
 
 
 RECOVERY = ROOT / "conformance" / "linux-recovery"
@@ -245,13 +245,13 @@ def scripts_of(folder: Path, script: str = SCRIPT, trace: str | None = None) -> 
 
 
 def test_recovery_is_compared_with_linux(cli: Command) -> None:
-    result = cli("conformance", "--recovery", RECOVERY, "recovery", "--json")
+    result = cli("conformance", "--recovery", RECOVERY, "--case", "recovery", "--json")
     cases = json.loads(result.stdout)["cases"]
     assert result.returncode == 0
     names = [name for file in RECOVERY.glob("*.toml") for name in tomllib.loads(file.read_text())]
     assert sorted(case["id"] for case in cases) == sorted(f"recovery/{name}" for name in names)
     assert {case["suite"] for case in cases} == {"linux-recovery"}
-    result = cli("conformance", "--recovery", RECOVERY, "recovery/loss-one")
+    result = cli("conformance", "--recovery", RECOVERY, "--case", "recovery/loss-one")
     assert "Linux 6.18" in result.stdout
     assert "1 of them again" in result.stdout
 

@@ -201,7 +201,8 @@ def test_verbs_that_judge_take_it(cli: Command, tmp_path: Path) -> None:
     # Names that the draft's queries use for something else.
     body += 'def state(self):\n    return {"base_rtt_ns": 1, "visit": 2, "cwnd_bytes": 3}'
     mine = f"mine={written(tmp_path, body)}"
-    done = cli("conformance", "07a-app-limited-never-exits-startup", "--controller", mine, "--json")
+    case_id = "07a-app-limited-never-exits-startup"
+    done = cli("conformance", "--case", case_id, "--controller", mine, "--json")
     case = json.loads(done.stdout)["cases"][0]
     assert (case["controller"], case["verdict"]) == ("mine", "pass"), done.stderr
     criteria = tmp_path / "criteria"

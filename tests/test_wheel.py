@@ -132,7 +132,7 @@ def test_what_comes_with_it_runs_where_there_is_nothing_else(clean: Path) -> Non
         (("list", "scenarios"), "bbr3/four-flows-50M-40ms-1bdp"),
         (("run", "four-flows", "--set", 'run.duration="2 s"'), "utilisation"),
         (("claims", "A1"), "1 of 1 claims reproduced"),
-        (("conformance", "--quick", "14"), "1 cases: 1 pass"),
+        (("conformance", "--quick", "--case", "14"), "1 cases: 1 pass"),
         (("init", "--controller"), "wrote controller.py"),
         (
             ("run", "reno-100M", "--set", "flows.0.cc=mine", "--controller", "mine=controller.py"),

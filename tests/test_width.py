@@ -23,7 +23,7 @@ CALLS = (
     "compare record record --all",
     "compare five five --all",
     "compare swept --by path.rate --all",
-    "conformance 01",
+    "conformance --case 01",
     "doctor --quick",
     "evaluate cubic --quick --suite suite --scenarios . --against reno --seeds 1",
     "export record --format csv --out csv",

@@ -81,6 +81,21 @@ class Table:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __len__(self) -> int: ...
 
+class Packets:
+    min_rtt_ns: int | None
+    def __init__(
+        self,
+        at: _Buffer,
+        kind: _Buffer,
+        seq: _Buffer,
+        length: _Buffer,
+        mss: int,
+        handshake: int | None = None,
+    ) -> None: ...
+    def judge(
+        self, controller: str, option: tuple[str, float] | None = None
+    ) -> tuple[float, list[dict[str, Any]], Table]: ...
+
 class Run:
     scenario_toml: str
     def outcomes(self) -> list[Outcome]: ...

@@ -367,10 +367,52 @@ class Case(TypedDict):
     evidence: Any
 
 
+class PacketCheck(TypedDict):
+    """What a flow's packets say of one requirement."""
+
+    id: str
+    section: Annotated[str, "Of draft-ietf-ccwg-bbr-06."]
+    requires: str
+    verdict: Literal["held", "broken", "not seen", "cannot be told"]
+    measured: Annotated[float | None, "In `unit`; null if nothing was."]
+    least: Annotated[float | None, "The least that holds; null without a bound."]
+    most: Annotated[float | None, "The most that holds; null without a bound."]
+    unit: str
+    count: Annotated[int, "Of what was measured: bursts, windows of time, probes."]
+    t_ns: Annotated[int | None, "When it was first broken."]
+    why: Annotated[str | None, "Why it cannot be told."]
+
+
+class Cause(TypedDict):
+    """A change that would explain what is broken."""
+
+    option: str
+    value: Annotated[float, "A time in seconds."]
+
+
+class Flow(TypedDict):
+    """A flow, laid beside what each algorithm allows."""
+
+    target: Annotated[str, "The recording, or the controller."]
+    path: Annotated[str | None, "The scenario in which a controller was run."]
+    flow: int
+    judged_as: Annotated[str, "The algorithm: that of `--as`, or the one that fits best."]
+    verdict: Literal["fits", "broken", "cannot be told"]
+    sentence: str
+    likeness: Annotated[
+        dict[str, float], "The share of time in which the flow does what each algorithm allows."
+    ]
+    causes: Annotated[
+        list[Cause], "Options of `bbr3` with which nothing would be broken, the likeliest first."
+    ]
+    checks: list[PacketCheck]
+
+
 class Conformance(TypedDict):
-    """Cases that were run."""
+    """Cases that were run, and flows that were judged by their packets."""
 
     cases: list[Case]
+    flows: list[Flow]
 
 
 class Reference(TypedDict):

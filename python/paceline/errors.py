@@ -72,6 +72,10 @@ class UnavailableError(_PairError):
     """The machine lacks something that a run needs; `hint` says how to fix it."""
 
 
+class UnjudgeableError(_PairError):
+    """A recording that does not show what is asked; `hint` says what to record."""
+
+
 class _PlaceError(PacelineError):
     """An error about a file or folder."""
 

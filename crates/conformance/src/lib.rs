@@ -11,6 +11,7 @@ mod input;
 mod pairs;
 pub mod recovery;
 mod replay;
+pub mod shadow;
 mod subject;
 mod trace;
 

@@ -185,6 +185,16 @@ pub enum RecoveryWindow {
     Controller,
 }
 
+/// What an algorithm draws at random, or times more finely than a recording shows
+/// ([`Controller::follow`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cue {
+    /// The next probe for bandwidth is due after this time.
+    Probe(Instant),
+    /// The next ProbeRTT is due after this time.
+    ProbeRtt(Instant),
+}
+
 /// The decisions of a controller: the results of [`Controller`]'s functions of these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is documented where it is asked for")]
@@ -293,6 +303,10 @@ pub trait Controller {
     /// The payload of a full packet changed together with the path's MTU. Packets in flight keep
     /// their size.
     fn on_mss(&mut self, _mss: u32) {}
+
+    /// A shadow of a recorded flow takes this from the flow, not from its own draw. No transport
+    /// calls it.
+    fn follow(&mut self, _cue: Cue) {}
 
     /// Congestion window: the maximum in flight (`C.cwnd`). It may be less than one packet: one
     /// packet may always be sent when nothing is in flight, and `pacing_rate` says when. A

@@ -38,7 +38,8 @@ mod window;
 mod words;
 
 pub use controller::{
-    Ack, CaState, Config, Controller, Described, Lost, Outputs, RecoveryWindow, Sent, idle_restarts,
+    Ack, CaState, Config, Controller, Cue, Described, Lost, Outputs, RecoveryWindow, Sent,
+    idle_restarts,
 };
 pub use delivery::{Delivery, PacketState, RateSample};
 pub use paceline_units::{Ecn, Field, Quantity, Rng, Value, Visitor, options};

@@ -7,7 +7,7 @@ use paceline_units::{Bytes, Ecn, Field, Instant, Rate, Visitor};
 
 use crate::options::{OptionInfo, OptionValue, Parameters};
 use crate::{
-    Ack, Config, Controller, Described, Lost, Outputs, RecoveryWindow, Sent, Signals, Unmet,
+    Ack, Config, Controller, Cue, Described, Lost, Outputs, RecoveryWindow, Sent, Signals, Unmet,
 };
 
 /// A controller that a scenario can name.
@@ -236,6 +236,7 @@ impl<G: DerefMut<Target: Controller>> Controller for AnyController<G> {
             on_timeout(now: Instant, in_flight: Bytes);
             on_spurious(now: Instant, delivered: Bytes);
             on_mss(mss: u32);
+            follow(cue: Cue);
         }
         answers {
             hears_each_send() -> bool;

@@ -15,6 +15,7 @@ mod perf;
 mod quantity;
 mod run;
 mod scenario;
+mod shadow;
 mod shell;
 mod simulate;
 mod startup;
@@ -45,6 +46,8 @@ mod _paceline {
     use crate::run::{Run, parquet_size};
     #[pymodule_export]
     use crate::scenario::{CheckedScenario, axes, check, schema};
+    #[pymodule_export]
+    use crate::shadow::Packets;
     #[pymodule_export]
     use crate::shell::shell;
     #[pymodule_export]

@@ -21,8 +21,11 @@ use crate::wire::{Header, MAGIC, SCRIPT, State};
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The memory that host and guest share, in bytes.
 pub const SHARED: u64 = 64 << 20;
-/// After this time without a sign of life the guest is considered hung.
+/// QEMU is given this long for an answer. A guest that makes no progress while QEMU computes as
+/// long is hung: a busy machine may leave it little of each second.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The same for a QEMU that does not compute.
+const STANDSTILL: Duration = Duration::from_secs(1200);
 
 /// The machine's configuration. All of it affects the guest's behaviour, and is part of a
 /// snapshot's name.
@@ -278,7 +281,8 @@ impl Machine {
         look: &mut dyn FnMut(u64) -> Result<(), RunError>,
     ) -> Result<State, RunError> {
         const PERIOD: Duration = Duration::from_millis(50);
-        let (mut alive, mut last) = (Instant::now(), (0, 0));
+        let now = |machine: &Self| (machine.computed(), Instant::now());
+        let (mut alive, mut last) = (now(self), (0, 0));
         loop {
             if let Some(event) = self.hear(PERIOD)? {
                 match event["event"].as_str() {
@@ -289,13 +293,20 @@ impl Machine {
             }
             let seen = (self.word(Header::Passed)?, self.word(Header::Idle)?);
             if seen != last {
-                (alive, last) = (Instant::now(), seen);
+                (alive, last) = (now(self), seen);
             }
-            if alive.elapsed() > PATIENCE {
+            let (computed, at) = alive;
+            if self.computed().saturating_sub(computed) > PATIENCE || at.elapsed() > STANDSTILL {
                 return Err(self.failed("the guest hangs"));
             }
             look(seen.0)?;
         }
+    }
+
+    /// The CPU time of QEMU so far, zero once it has ended.
+    fn computed(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
+        stat.map_or(Duration::ZERO, |stat| cpu_time(&stat))
     }
 
     fn state(&mut self) -> Result<State, RunError> {
@@ -391,6 +402,15 @@ impl Machine {
     }
 }
 
+/// The CPU time of a process from its line of /proc/PID/stat: fields 14 and 15, in ticks of 10 ms.
+fn cpu_time(stat: &str) -> Duration {
+    // The second field, the name in parentheses, may contain spaces.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks = fields.split_ascii_whitespace().skip(11).take(2);
+    let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
+}
+
 /// A path as one word of a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
@@ -406,6 +426,13 @@ mod tests {
         assert_eq!(all("\t0-2,8"), [0, 1, 2, 8]);
         assert_eq!(all("5"), [5]);
         assert!(all("").is_empty());
+    }
+
+    #[test]
+    fn cpu_time_of_a_process() {
+        let line = "41 (a) b) S 1 41 41 0 -1 4194304 155 0 0 0 250 31 9 9 20 0 1 0 7812";
+        assert_eq!(cpu_time(line), Duration::from_millis(2810));
+        assert_eq!(cpu_time(""), Duration::ZERO);
     }
 
     #[test]

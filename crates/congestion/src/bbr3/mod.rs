@@ -22,7 +22,9 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
 
 use crate::state::state;
 use crate::words::words;
-use crate::{Ack, Config, Controller, Described, Lost, RecoveryWindow, Rng, Sent, Signals, Value};
+use crate::{
+    Ack, Config, Controller, Cue, Described, Lost, RecoveryWindow, Rng, Sent, Signals, Value,
+};
 use max_filter::MaxFilter;
 pub use parameters::Parameters;
 
@@ -334,6 +336,16 @@ impl Controller for Bbr3 {
 
     fn on_mss(&mut self, mss: u32) {
         self.mss = mss.max(1);
+    }
+
+    fn follow(&mut self, cue: Cue) {
+        match cue {
+            Cue::Probe(at) => {
+                self.bw_probe_wait = at.since(self.cycle_stamp);
+                self.rounds_since_probe_up = 0;
+            }
+            Cue::ProbeRtt(at) => self.probe_rtt_min_stamp = at - self.parameters.probe_rtt_interval,
+        }
     }
 
     #[inline]

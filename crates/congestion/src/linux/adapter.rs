@@ -7,7 +7,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng, Value, Visitor};
 use super::arithmetic::{BW_SCALE, UNSET};
 use super::{Algorithm, Field, LostPacket, RateSample, Socket};
 use crate::{
-    Ack, CaState, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent, Signals,
+    Ack, CaState, Config, Controller, Cue, Described, Ecn, Lost, RecoveryWindow, Sent, Signals,
 };
 
 /// A core with the socket that it acts on.
@@ -182,6 +182,10 @@ impl<A: Algorithm> Controller for Adapter<A> {
 
     fn on_mss(&mut self, mss: u32) {
         self.sk.mss = mss.max(1);
+    }
+
+    fn follow(&mut self, cue: Cue) {
+        self.core.follow(&self.sk, cue);
     }
 
     fn cwnd(&self) -> Bytes {

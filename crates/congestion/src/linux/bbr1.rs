@@ -10,6 +10,7 @@ mod parameters;
 
 pub use parameters::Parameters;
 
+use super::adapter::micros_at;
 use super::aggregation::AckAggregation;
 use super::arithmetic::FixedPoint;
 use super::arithmetic::{BBR_UNIT, BW_UNIT, before, elapsed, scaled};
@@ -18,7 +19,7 @@ use super::policer::PolicerDetector;
 use super::{Adapter, Algorithm, Field, Random, RateSample, Socket};
 use crate::state::state;
 use crate::words::words;
-use crate::{CaState, Described, Signals};
+use crate::{CaState, Cue, Described, Signals};
 
 /// Phases in a gain cycle (`CYCLE_LEN`).
 const CYCLE_LEN: u8 = 8;
@@ -342,6 +343,14 @@ impl Algorithm for Core {
         self.full_bw_cnt = 0;
         self.policer.reset(sk);
         sk.cwnd
+    }
+
+    /// The phase in which the cycle begins is drawn: the one after which its first probe is due then.
+    fn follow(&mut self, _sk: &Socket, cue: Cue) {
+        let Cue::Probe(at) = cue else { return };
+        let rest = micros_at(at).saturating_sub(self.cycle_mstamp);
+        let phases = rest.checked_div(self.min_rtt_us.into()).unwrap_or(0);
+        self.cycle_idx = (CYCLE_LEN - phases.min(6) as u8) % CYCLE_LEN;
     }
 
     fn tx_start(&mut self, sk: &mut Socket, random: &mut Random<'_>) {

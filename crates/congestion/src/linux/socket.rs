@@ -1,7 +1,7 @@
 //! The interface between Linux's stack and its congestion control.
 
 use super::arithmetic::FixedPoint;
-use crate::{CaState, Described};
+use crate::{CaState, Cue, Described};
 
 /// The fields of Linux's socket that BBR reads and writes.
 ///
@@ -167,6 +167,9 @@ pub trait Algorithm: Described + Sized {
 
     /// `cwnd_event(CA_EVENT_TLP_RECOVERY)`: a tail-loss probe repaired a loss.
     fn tlp_recovery(&mut self, _sk: &Socket, _random: &mut Random<'_>) {}
+
+    /// See [`Controller::follow`](crate::Controller::follow).
+    fn follow(&mut self, _sk: &Socket, _cue: Cue) {}
 
     /// Packets in a burst (`tso_segs`).
     fn tso_segs(&self, sk: &Socket) -> u32;

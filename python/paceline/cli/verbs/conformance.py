@@ -1,4 +1,4 @@
-"""``paceline conformance``: golden traces and recovery of Linux, and the BBR draft's test cases."""
+"""``paceline conformance``: recordings and controllers against BBR, and the project's suites."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline import _paceline, guests, shipped
-from paceline.cli import console, files
+from paceline import _paceline, batch, guests, shipped, store
+from paceline.cli import console, files, flows
 from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
 from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load, named
+from paceline.study.conformance.packets import SHADOWS
+from paceline.study.conformance.reference import references
 
 #: The suites, by the names of their folders.
 GOLDEN = ("linux-bbr", "linux-cubic", "linux-stock")
@@ -27,41 +29,54 @@ RECOVERY = "linux-recovery"
 class Options:
     """The options of the command."""
 
+    as_: Annotated[
+        str | None,
+        Parameter(
+            name="--as",
+            help=f"What the flows are said to be: {', '.join(SHADOWS)}. Default: the nearest.",
+        ),
+    ] = None
+    flow: int | None = None
+    """Only this flow of a recording."""
+    case: Annotated[
+        list[str] | None,
+        Parameter(negative="", consume_multiple=True, help="Only these cases, by id or prefix."),
+    ] = None
+    controller: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            help="Load your own: NAME=FILE[:CLASS], or STACK=FILE; then name it as a target.",
+        ),
+    ] = None
     traces: Path | None = None
     """Only replay this folder's golden traces (in v1, v2, v3, cubic, reno, dctcp)."""
     cases: Path | None = None
-    """Only run the draft's cases in this folder."""
+    """Take the draft's cases from this folder."""
     recovery: Path | None = None
     """Only run the recovery scripts in this folder."""
     live: Annotated[bool, Parameter(negative="")] = False
     """Only run the recovery scripts against this machine's kernel (three times each)."""
     record: Path | None = None
     """With --live: a new folder for the segments that the kernel sent."""
-    controller: Annotated[
-        str | None,
-        Parameter(
-            help="The controller to test, such as noq:bbr3, or one of your own: NAME=FILE[:CLASS], "
-            "or STACK:NAME=FILE. Default: bbr3."
-        ),
-    ] = None
-    judge: Path | None = None
-    """Judge this record by the named cases instead of running them."""
+    junit: Path | None = None
+    """Also write the outcome to this file, as JUnit's XML."""
     quick: Annotated[bool, Parameter(negative="")] = False
-    """A shorter form: no golden traces, and each case on one path."""
+    """A shorter form: no golden traces, each case on one path, one baseline."""
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False
     quiet: Quiet = False
 
-    def folders(self) -> tuple[list[Path], Path | None, Path | None]:
+    def folders(self, *, named: bool) -> tuple[list[Path], Path | None, Path | None]:
         """Return the folders of golden traces, recovery scripts and draft cases, if requested."""
-        folder, draft = shipped.nearest_folder("conformance"), self.cases or self.controller
+        folder, draft = shipped.nearest_folder("conformance"), self.cases or named
         everything = not (self.traces or self.recovery or self.live or draft)
         golden = [folder / name for name in GOLDEN if everything and not self.quick]
         # They are not included in the package.
         golden = [place for place in golden if place.is_dir()]
         scripts = folder / RECOVERY if everything or self.live else None
-        cases = folder / DRAFT if everything or self.controller else None
+        cases = folder / DRAFT if everything or named else None
         return (
             [self.traces] if self.traces else golden,
             self.recovery or scripts,
@@ -71,77 +86,133 @@ class Options:
 
 @app.command(
     help_epilogue=examples(
-        "conformance",
+        "conformance capture.pcapng",
+        "conformance server.sqlog.gz --as bbr3",
+        "conformance runs/mine --flow 1 --json",
+        "conformance noq:bbr3 --junit bbr.xml",
+        "conformance mine --controller mine=mine.py",
+        "conformance runs/mine --case 01 03",
         "conformance --quick",
-        "conformance 07b 16",
-        "conformance --controller bbr3-linux",
-        "conformance --controller noq:bbr3",
         "conformance --traces DIR --json",
-        "conformance 01 03 --judge runs/quinn",
-        "conformance recovery/tail --live",
-        "conformance --recovery DIR --live --record traces",
+        "conformance --case recovery/tail --live",
     )
 )
 def conformance(
-    names: Annotated[
+    targets: Annotated[
         list[str] | None,
-        Parameter(negative="", help="Cases, by id or prefix. Default: all."),
+        Parameter(
+            negative="",
+            help="A capture, a qlog, a run's folder, or a controller such as noq:bbr3. Default: "
+            "the project's own suites.",
+        ),
     ] = None,
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Run golden traces and loss recovery of Linux, and the BBR draft's test cases.
+    """Is it BBR, and if not, what is broken? From a recording, or a controller's name.
 
-    A trace passes if, after every event, every state field equals that of Linux. A recovery script
-    passes if our sender sends the same segments, in the same order and at about the same times, as
-    the recorded kernel (with --live: this machine's kernel). A case of the draft passes if each of
-    its numbered steps holds in the record of its run, on every path. A step that cannot hold is an
-    expected failure, and the case gives the reason. Your own controller, or one of a QUIC stack, is
-    judged by its behaviour: steps about BBR's states are not applicable to it. Exit code 3 if a
-    trace, a script or a case fails.
+    A recording is judged by its packets alone, on whatever path it was made. A shadow of each
+    algorithm runs beside it, fed with the flow's own sends, ACKs and losses, and says at each
+    moment what it would allow. A check is held, broken, not seen, or cannot be told from these
+    packets. Record at the sender: a capture cut to headers, or a qlog with ACK frames.
 
-    With --judge, the named cases judge an existing record, such as one that `import` made from a
-    qlog. A step that needs data missing from the record is not applicable. The record must have the
-    path and the events of the case; Paceline does not check this.
+    A controller is run, by the draft's test cases and over its baselines, whose packets are judged
+    like a recording. A case passes if each of its numbered steps holds in the record of its run, on
+    every path; steps about BBR's states are not applicable to a foreign controller. With --case, a
+    run's folder is judged by these cases: it must have their path and events.
+
+    Without a target, golden traces of Linux, its recovery and the draft's cases are run for bbr3: a
+    trace passes if every state field equals that of Linux after every event, a recovery script if
+    our sender sends what the recorded kernel sent.
+
+    Exit code 3 if a trace, a script or a case fails, or a check is broken: of what --as says, or
+    without it of every algorithm.
     """
-    if options.judge is not None:
-        return _judged(names or [], options)
-    names, controller = names or [], options.controller or "bbr3"
-    if "=" in controller:
-        # A stack is brought as a whole, and judged with the controller named.
-        controller, _, file = controller.partition("=")
-        bring([f"{controller.partition(':')[0]}={file}"])
-    elif controller not in (known := guests.names()):
-        raise _unknown("controller", controller, known)
+    if options.as_ is not None and options.as_ not in SHADOWS:
+        hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")
+        raise Failure("unknown-name", f"no shadow is called {options.as_!r}", hint=hint)
     if options.record is not None and not options.live:
         hint = "add --live: only what this machine's kernel sends can be recorded"
         raise Failure("bad-option", "--record without --live records nothing", hint=hint)
-    traces, scripts, draft = options.folders()
+    loaded = _load(options.controller or [])
+    targets = targets or loaded
+    controllers = [target for target in targets if not Path(target).exists()]
+    known = guests.names()
+    for name in controllers:
+        if name not in known:
+            raise _no_target(name, known)
+    recordings = [target for target in targets if Path(target).exists()]
+    rows: list[dict[str, Any]] = []
+    details: list[str] = []
+    judged: list[flows.Flow] = []
+    for target in recordings:
+        if options.case:
+            _judge_by_cases(target, options, rows, details)
+        else:
+            judged += flows.recorded(target, options.flow, options.as_)
+    if controllers or not targets:
+        for name in controllers or ["bbr3"]:
+            _suites(name, options, rows, details, named=bool(controllers))
+    for name in controllers:
+        if not (options.case or options.cases):
+            judged += _baselines(name, options)
+    return _ended(options, rows, details, judged)
+
+
+def _load(controllers: list[str]) -> list[str]:
+    """Load a person's own controllers; return their names, for a stack none."""
+    for one in controllers:
+        if "=" not in one:
+            hint = f"to test it, name it as a target: `paceline conformance {one}`"
+            raise Failure("controller", f"--controller loads NAME=FILE, not {one!r}", hint=hint)
+    if controllers:
+        bring(controllers)
+    return [guest.name for guest in guests.loaded() if guest.stack is None]
+
+
+def _no_target(name: str, known: Sequence[str]) -> Failure:
+    cases = shipped.nearest_folder("conformance") / DRAFT
+    if any(named(case.id, name) for case in _cases(cases)):
+        hint = f"for the draft's case: `paceline conformance --case {name}`"
+        return Failure("not-found", f"no such file or controller: {name}", hint=hint)
+    hint = did_you_mean(name, known, "name a capture, a qlog, a run's folder, or a controller")
+    return Failure("not-found", f"no such file or controller: {name}", hint=hint, file=name)
+
+
+def _suites(
+    controller: str,
+    options: Options,
+    rows: list[dict[str, Any]],
+    details: list[str],
+    *,
+    named: bool,
+) -> None:
+    """Run the suites that are wanted."""
+    traces, scripts, draft = options.folders(named=named)
+    names = options.case or []
     ids: list[str] = []
 
     def wanted(id_: str) -> bool:
         ids.append(id_)
         return _chosen(id_, names)
 
-    rows = [row for folder in traces for row in _golden(folder, wanted)]
+    found = [row for folder in traces for row in _golden(folder, wanted)]
     if scripts is not None:
-        rows += [row for row in _recovery(scripts) if wanted(row["id"])]
+        found += [row for row in _recovery(scripts) if wanted(row["id"])]
     cases = _cases(draft) if draft is not None else []
     if options.quick:
         cases = [replace(case, variants=case.variants[:1], on_all_paths=False) for case in cases]
     cases = [case for case in cases if wanted(case.id)]
-    for name in names:
-        if not any(named(id_, name) for id_ in ids):
-            raise _unknown("case", name, ids)
+    _check_known(names, ids)
     if options.live and scripts is not None:
-        rows = _live(options, scripts, [row["id"] for row in rows])
-    details: list[str] = []
-    for row in rows:
+        found = _live(options, scripts, [row["id"] for row in found])
+    for row in found:
         first, _, rest = row["evidence"].partition("\n")
         row["summary"] = first
         if rest:
             details.append(f"{row['id']}: {row['evidence']}")
+    rows += found
     runs = Cases(cases, controller)
     with console.progress("conformance", len(runs)) as watch:
         resumed = console.resumed("conformance", len(runs))
@@ -160,22 +231,32 @@ def conformance(
         rows.append({**result.as_json(), "summary": summary})
         told = result.evidence if names else result.notable
         details += [f"{case.id}: {line}" for line in told]
-    return _ended(rows, details)
 
 
-def _judged(names: list[str], options: Options) -> Exit:
+def _baselines(controller: str, options: Options) -> list[flows.Flow]:
+    """Run a controller over the draft's baselines, and judge each run by its packets."""
+    folder = shipped.nearest_folder("conformance") / DRAFT
+    baselines = [one for one in references(folder) if one.section is None]
+    found = []
+    for one in baselines[: 1 if options.quick else None]:
+        settings = (("flows.0.cc", controller), ("run.record.packets", "true"))
+        with files.running(str(one.scenario)):
+            run = batch.run(one.scenario, overrides=settings)
+        found.append(flows.of_run(run, controller, one.id, options.as_))
+    return found
+
+
+def _judge_by_cases(
+    target: str, options: Options, rows: list[dict[str, Any]], details: list[str]
+) -> None:
     """Judge a record by the cases named."""
-    if not names:
-        hint = "name the case that the record is of, such as `conformance 01 --judge runs/mine`"
-        raise Failure("usage", "--judge needs a case", hint=hint)
+    names = options.case or []
     known = _cases(options.cases or shipped.nearest_folder("conformance") / DRAFT)
-    cases = [case for case in known if _chosen(case.id, names)]
-    for name in names:
-        if not any(named(case.id, name) for case in cases):
-            raise _unknown("case", name, [case.id for case in known])
-    run = files.read_run(str(options.judge))
-    rows, details = [], []
-    for case in cases:
+    _check_known(names, [case.id for case in known])
+    run = files.read_run(target)
+    for case in known:
+        if not _chosen(case.id, names):
+            continue
         with failing(CaseError, "bad-case"):
             result = judge(case, run)
         summary = f"{result.held} of {result.judged} checks hold"
@@ -184,7 +265,6 @@ def _judged(names: list[str], options: Options) -> Exit:
             summary = result.evidence[0] if single else "the record lacks what each step asks for"
         rows.append({**result.as_json(), "summary": summary})
         details += [f"{case.id}: {line}" for line in result.evidence]
-    return _ended(rows, details)
 
 
 def _golden(folder: Path, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
@@ -229,14 +309,18 @@ def _chosen(id_: str, names: Sequence[str]) -> bool:
     return not names or any(named(id_, name) for name in names)
 
 
-def _unknown(what: str, name: str, known: Sequence[str]) -> Failure:
-    # The cases of the draft first: there are fewer, and they have numbers.
-    shown = sorted(known, key=lambda id_: "/" in id_)[:8]
-    hint = did_you_mean(name, known, f"known are {', '.join(shown)}, ...")
-    return Failure("unknown-name", f"no {what} is called {name!r}", hint=hint)
+def _check_known(names: Sequence[str], ids: Sequence[str]) -> None:
+    for name in names:
+        if not any(named(id_, name) for id_ in ids):
+            # The cases of the draft first: there are fewer, and they have numbers.
+            shown = sorted(ids, key=lambda id_: "/" in id_)[:8]
+            hint = did_you_mean(name, ids, f"known are {', '.join(shown)}, ...")
+            raise Failure("unknown-name", f"no case is called {name!r}", hint=hint)
 
 
-def _ended(rows: list[dict[str, Any]], details: list[str]) -> Exit:
+def _ended(
+    options: Options, rows: list[dict[str, Any]], details: list[str], judged: list[flows.Flow]
+) -> Exit:
     """Print the results, and return the exit code."""
     table = console.table("Case", "Controller", "Verdict", "Evidence", left=4)
     for row in rows:
@@ -247,7 +331,16 @@ def _ended(rows: list[dict[str, Any]], details: list[str]) -> Exit:
         if verdict != "not applicable" or any(row["verdict"] == verdict for row in rows)
     ]
     keys = ("id", "suite", "controller", "title", "verdict", "evidence")
-    value = {"cases": [{k: row[k] for k in keys if k in row} for row in rows]}
-    console.answer(value, table, *details, f"{len(rows)} cases: {', '.join(counts)}")
+    cases = [{k: row[k] for k in keys if k in row} for row in rows]
+    if options.junit is not None:
+        with store.errors(options.junit):
+            flows.write_junit(options.junit, rows, judged)
+    total = f"{len(rows)} cases: {', '.join(counts)}"
+    value = {"cases": cases, "flows": [flow.as_json() for flow in judged]}
+    if rows:
+        console.answer(value, table, *details, total, lambda: flows.show(judged))
+    else:
+        console.answer(value, lambda: flows.show(judged))
     failed = any(row["verdict"] == "fail" for row in rows)
-    return Exit.EXPECTATION_FAILED if failed else Exit.OK
+    misfit = any(flow.nearest.verdict == "broken" for flow in judged)
+    return Exit.EXPECTATION_FAILED if failed or misfit else Exit.OK

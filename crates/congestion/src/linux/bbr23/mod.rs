@@ -13,13 +13,14 @@ mod signals;
 
 pub use parameters::Parameters;
 
+use super::adapter::micros_at;
 use super::aggregation::AckAggregation;
 use super::arithmetic::FixedPoint;
 use super::arithmetic::{BBR_UNIT, UNSET, before};
 use super::{Algorithm, Field, LostPacket, Random, RateSample, Socket};
 use crate::state::state;
 use crate::words::words;
-use crate::{CaState, Described, Signals};
+use crate::{CaState, Cue, Described, Signals};
 
 words! {
     /// `bbr_mode`.
@@ -389,6 +390,21 @@ impl<const V: u8> Algorithm for Core<V> {
         self.inflight_lo = self.inflight_lo.max(self.undo.inflight_lo);
         self.inflight_hi = self.inflight_hi.max(self.undo.inflight_hi);
         self.prior_cwnd
+    }
+
+    fn follow(&mut self, _sk: &Socket, cue: Cue) {
+        match cue {
+            Cue::Probe(at) => {
+                // After this time, as the kernel tests it.
+                let wait = micros_at(at).saturating_sub(self.cycle_mstamp);
+                self.probe_wait_us = u32::try_from(wait).unwrap_or(i32::MAX as u32);
+                self.rounds_since_probe = 0;
+            }
+            Cue::ProbeRtt(at) => {
+                let at = (micros_at(at) / 1000) as u32;
+                self.probe_rtt_min_stamp = at.wrapping_sub(self.parameters.probe_rtt_win);
+            }
+        }
     }
 
     fn tx_start(&mut self, sk: &mut Socket, random: &mut Random<'_>) {

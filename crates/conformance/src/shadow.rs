@@ -1,0 +1,61 @@
+//! Whether a recorded flow did what an algorithm allows, from its packets alone.
+//!
+//! A shadow of the algorithm runs beside the recording, fed with the flow's own sends, ACKs and
+//! losses, and says at each ACK what it would allow: the flow's pace and what it has in flight are
+//! laid against that. Only what the algorithm leaves to chance, when it probes, is taken from the
+//! flow. A loss is marked between the ACK that allows it and the resend that shows it: a check whose
+//! outcome hangs on the moment within cannot be told.
+
+mod checks;
+mod follow;
+mod pace;
+mod recording;
+#[cfg(test)]
+mod tests;
+
+use paceline_congestion::Recipe;
+
+pub use checks::{Check, Verdict};
+pub use follow::{Followed, Moment, Probe};
+pub use recording::{Kind, Recording, Row};
+
+use follow::{Marks, follow};
+use pace::Pace;
+
+/// What a shadow says of a flow.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// The share of time in which the flow did what the shadow allowed.
+    pub likeness: f64,
+    /// Every check.
+    pub checks: Vec<Check>,
+    /// What the shadow did.
+    pub followed: Followed,
+}
+
+/// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
+/// set-up in nanoseconds, if it is known.
+pub fn judge(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> Judgement {
+    let pace = Pace::of(recording);
+    let run = |marks| follow(recording, &pace, recipe, marks, handshake);
+    let followed = run(Marks::Usual);
+    let mut checks = checks::judge(recording, &pace, &followed);
+    let is_broken = |check: &Check| check.verdict == Verdict::Broken;
+    if followed.lost > 0 && checks.iter().any(is_broken) {
+        for marks in [Marks::Early, Marks::Late] {
+            let others = checks::judge(recording, &pace, &run(marks));
+            for (check, other) in checks.iter_mut().zip(others) {
+                if is_broken(check) && other.verdict == Verdict::Held {
+                    check.cannot_be_told(
+                        "it hangs on when losses were marked, which no packet shows",
+                    );
+                }
+            }
+        }
+    }
+    Judgement {
+        likeness: checks::likeness(recording, &pace, &followed),
+        checks,
+        followed,
+    }
+}

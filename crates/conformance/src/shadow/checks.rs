@@ -1,0 +1,841 @@
+//! What a flow did against what its shadow allowed, check by check.
+
+use super::follow::{CYCLE, Followed, Moment, Probe, is_probe_rtt};
+use super::pace::Pace;
+use super::recording::Recording;
+
+/// Whether a check holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The flow did what the document says.
+    Held,
+    /// It did not.
+    Broken,
+    /// The recording has too few occasions.
+    NotSeen,
+    /// It hangs on what the recording does not show.
+    CannotBeTold,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::Broken => "broken",
+            Self::NotSeen => "not seen",
+            Self::CannotBeTold => "cannot be told",
+        }
+    }
+}
+
+/// The outcome of one check.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Its name.
+    pub id: &'static str,
+    /// The section of draft-ietf-ccwg-bbr-06 that it is of.
+    pub section: &'static str,
+    /// What the draft requires.
+    pub requires: &'static str,
+    /// What was measured, if anything was.
+    pub measured: Option<f64>,
+    /// The least and the most that holds.
+    pub bounds: (f64, f64),
+    /// The unit of both.
+    pub unit: &'static str,
+    /// How often.
+    pub count: usize,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// When it was first broken, in nanoseconds.
+    pub at: Option<u64>,
+    /// Why it cannot be told.
+    pub why: Option<&'static str>,
+}
+
+impl Check {
+    /// The recording does not decide it.
+    pub fn cannot_be_told(&mut self, why: &'static str) {
+        self.verdict = Verdict::CannotBeTold;
+        self.why = Some(why);
+        self.at = None;
+    }
+}
+
+/// The states of BBR, whatever they are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+    Other,
+}
+
+impl State {
+    fn cycles(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    fn of(moment: &Moment) -> Self {
+        match moment.phase {
+            "Startup" | "STARTUP" => Self::Startup,
+            "Drain" | "DRAIN" => Self::Drain,
+            CYCLE if moment.gain > 1.0 => Self::Up,
+            CYCLE if moment.gain < 1.0 => Self::Down,
+            CYCLE => Self::Cruise,
+            phase if is_probe_rtt(phase) => Self::ProbeRtt,
+            phase if phase.ends_with("_DOWN") => Self::Down,
+            phase if phase.ends_with("_CRUISE") => Self::Cruise,
+            phase if phase.ends_with("_REFILL") => Self::Refill,
+            phase if phase.ends_with("_UP") => Self::Up,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What the flow did within a short window of time.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    at: u64,
+    state: State,
+    did: Did,
+    /// The state changes about now.
+    changes: bool,
+    /// The window leaves no room for more.
+    is_limited: bool,
+    app_limited: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    AsAllowed,
+    /// Faster than the pace.
+    TooFast,
+    /// Slower than the pace, though the window had room.
+    TooSlow,
+    /// More in flight than the window.
+    TooMuch,
+    /// Slower, and the application seems to have had no more to send.
+    LessToSend,
+}
+
+impl Did {
+    fn is_allowed(self) -> bool {
+        matches!(self, Self::AsAllowed | Self::LessToSend)
+    }
+}
+
+/// A pace within this share of the allowed one is that.
+const TOLERANCE: f64 = 0.03;
+/// A flow that is allowed what it does for this share of time is like its shadow.
+const LIKE: f64 = 0.96;
+/// The share of probes from which on a fault is the flow's, not its shadow's.
+const SYSTEMATIC: f64 = 0.8;
+/// Below so many packets in a BDP no pace shows a state.
+const LEAST_BDP: f64 = 8.0;
+
+/// Everything that the checks look at.
+struct Judged<'a> {
+    recording: &'a Recording,
+    pace: &'a Pace,
+    followed: &'a Followed,
+    windows: Vec<Window>,
+}
+
+/// Judges a flow by its shadow.
+pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Check> {
+    let judged = Judged {
+        windows: windows(recording, pace, followed),
+        recording,
+        pace,
+        followed,
+    };
+    let mut checks = judged.gains();
+    checks.extend(judged.shares());
+    checks.extend(judged.probe_rtts());
+    checks.extend(judged.probes());
+    checks.push(judged.overall());
+    let small = judged.bdp() < LEAST_BDP;
+    let hidden = judged.hides();
+    for check in &mut checks {
+        if check.verdict != Verdict::CannotBeTold {
+            check.why = None;
+        }
+        let why = match check.verdict {
+            Verdict::NotSeen => None,
+            _ if small => Some("a BDP of a few packets shows no pace"),
+            Verdict::Broken if check.id == "startup.use" && !judged.recording.is_bulk() => {
+                Some("the application limits the flow at times")
+            }
+            // Startup and Drain come before any probe.
+            Verdict::Broken if check.id.starts_with("startup") || check.id.starts_with("drain") => {
+                None
+            }
+            Verdict::Broken => hidden,
+            _ => None,
+        };
+        if let Some(why) = why {
+            check.cannot_be_told(why);
+        }
+    }
+    checks
+}
+
+/// The share of time in which the flow did what the shadow allows. It may do less when the
+/// application has no more, but then it is not like it either.
+pub fn likeness(recording: &Recording, pace: &Pace, followed: &Followed) -> f64 {
+    let windows = windows(recording, pace, followed);
+    share(&windows, |did| did == Did::AsAllowed)
+}
+
+fn share(windows: &[Window], is: impl Fn(Did) -> bool) -> f64 {
+    let judged = windows.iter().filter(|window| !window.changes);
+    let all = judged.clone().count();
+    let good = judged.filter(|window| is(window.did)).count();
+    good as f64 / all.max(1) as f64
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Lays the flow against its shadow, a quarter of a round trip at a time.
+fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Window> {
+    let moments = &followed.moments;
+    let (Some(first), Some(last)) = (moments.first(), moments.last()) else {
+        return Vec::new();
+    };
+    let mss = f64::from(recording.mss);
+    let usual = median(moments.iter().map(|moment| moment.max_bw).collect()).unwrap_or(0.0);
+    let packets = (6.0 * mss / usual.max(1.0) * 1e9) as u64;
+    let width = (recording.min_rtt.min(1 << 40) / 4).max(packets).max(1000);
+    let ends = last.at.min(recording.sent.last().map_or(0, |sent| sent.at));
+    let mut windows = Vec::new();
+    let (mut moment, mut send) = (0, 0);
+    let mut from = first.at;
+    while from + width < ends {
+        let to = from + width;
+        // What was allowed: the pace, from ACK to ACK.
+        let (mut allowed, mut at) = (0.0, from);
+        let mut middle = &moments[moment];
+        let mut changes = false;
+        loop {
+            let next = moments.get(moment + 1).map_or(u64::MAX, |next| next.at);
+            let until = next.min(to);
+            allowed += moments[moment].pace.unwrap_or(f64::INFINITY) * (until - at) as f64;
+            if until <= from + width / 2 || at <= from + width / 2 {
+                middle = &moments[moment];
+            }
+            at = until;
+            if next > to {
+                break;
+            }
+            changes |= moments[moment].phase != moments[moment + 1].phase;
+            moment += 1;
+        }
+        let allowed = allowed / width as f64;
+        let (did, is_limited, end) =
+            did(recording, pace, followed, send, (from, to), allowed, middle);
+        send = end;
+        windows.push(Window {
+            at: from,
+            state: State::of(middle),
+            did,
+            changes,
+            is_limited,
+            app_limited: middle.app_limited && !is_probe_rtt(middle.phase),
+        });
+        from = to;
+    }
+    // What was sent before a change still shows after it.
+    let changed: Vec<usize> = (0..windows.len()).filter(|i| windows[*i].changes).collect();
+    for index in changed {
+        for near in index.saturating_sub(1)..(index + 2).min(windows.len()) {
+            windows[near].changes = true;
+        }
+    }
+    windows
+}
+
+fn did(
+    recording: &Recording,
+    pace: &Pace,
+    followed: &Followed,
+    mut send: usize,
+    (from, to): (u64, u64),
+    allowed: f64,
+    middle: &Moment,
+) -> (Did, bool, usize) {
+    let mss = f64::from(recording.mss);
+    let width = (to - from) as f64 / 1e9;
+    // In packets beyond the window; below zero is room.
+    let mut beyond = f64::NEG_INFINITY;
+    while let Some((at, in_flight, window)) = followed.sends.get(send) {
+        if *at >= to {
+            break;
+        }
+        if *at >= from {
+            beyond = beyond.max((*in_flight as f64 - *window as f64) / mss);
+        }
+        send += 1;
+    }
+    let window = middle.window as f64 / mss;
+    let least = 1.5 * mss / (width * allowed.max(1.0));
+    let measured = pace.over(from, to);
+    // Without a send: what is in flight tells.
+    let held = (middle.in_flight as f64 - middle.window as f64) / mss;
+    let is_limited = beyond.max(held) > -(0.07 * window).max(3.0);
+    let did = if beyond > (0.02 * window).max(3.0) {
+        Did::TooMuch
+    } else if measured > allowed * (1.0 + TOLERANCE + least) {
+        Did::TooFast
+    } else if measured < allowed * (1.0 - TOLERANCE - least) && !is_limited {
+        if middle.app_limited {
+            Did::LessToSend
+        } else {
+            Did::TooSlow
+        }
+    } else {
+        Did::AsAllowed
+    };
+    (did, is_limited, send)
+}
+
+impl Judged<'_> {
+    /// What may have hidden when the flow probed, so that its shadow lost it.
+    fn hides(&self) -> Option<&'static str> {
+        let bdp = self.bdp();
+        let share = |is: &dyn Fn(&Window) -> bool| {
+            let cycle = self.windows.iter().filter(|w| State::cycles(w.state));
+            let all = cycle.clone().count().max(1);
+            cycle.filter(|window| is(window)).count() as f64 / all as f64
+        };
+        let sent: f64 = self
+            .recording
+            .sent
+            .iter()
+            .map(|sent| f64::from(sent.size))
+            .sum();
+        let loses = self.followed.lost as f64 > 0.001 * sent;
+        let strange = self.followed.overdue.len() + self.early().len();
+        // Nearly all of them are no accident.
+        let strange = strange as f64 / self.rests().max(1) as f64;
+        let lost_track = (0.1..SYSTEMATIC).contains(&strange);
+        if lost_track && share(&|window| window.is_limited) > 0.15 {
+            Some("the window limits the flow, and hides when it probes")
+        } else if share(&|window| window.app_limited) > 0.02 {
+            Some("the application limits the flow at times")
+        } else if bdp < 16.0 {
+            Some("a BDP of a few packets shows a pace badly")
+        } else if loses && (bdp < 24.0 || lost_track) {
+            Some("losses hide when the flow probes")
+        } else {
+            None
+        }
+    }
+
+    /// How often the flow waited for its next probe.
+    fn rests(&self) -> usize {
+        let Followed {
+            probes, overdue, ..
+        } = self.followed;
+        let late = probes.iter().filter(|probe| probe.is_late).count();
+        probes.len() + overdue.len().saturating_sub(late)
+    }
+
+    /// Probes that came too soon.
+    fn early(&self) -> Vec<&Probe> {
+        let typical = (self.bdp() - 3.0).clamp(1.0, 60.0) as u64;
+        let is_early =
+            |probe: &&Probe| probe.wait < 1_950_000_000 && probe.rounds < typical * 9 / 10;
+        self.followed.probes.iter().filter(is_early).collect()
+    }
+
+    fn bdp(&self) -> f64 {
+        let usual = median(
+            self.followed
+                .moments
+                .iter()
+                .map(|moment| moment.max_bw)
+                .collect(),
+        );
+        let rtt = self.recording.min_rtt as f64 / 1e9;
+        usual.unwrap_or(0.0) * rtt / f64::from(self.recording.mss)
+    }
+
+    /// The gains, read off the bursts that neither the window nor the application limits.
+    fn gains(&self) -> Vec<Check> {
+        let mut found: Vec<(State, f64, f64, f64, u64)> = Vec::new();
+        let (moments, mss) = (&self.followed.moments, f64::from(self.recording.mss));
+        for (at, bytes, gap) in self.pace.bursts() {
+            let Some(index) = moments
+                .partition_point(|moment| moment.at <= at)
+                .checked_sub(1)
+            else {
+                continue;
+            };
+            let moment = &moments[index];
+            let Some(pace) = moment.pace else { continue };
+            // The pacer's next release was set before a change.
+            let settled = index == 0 || moments[index - 1].gain == moment.gain;
+            let window = moment.window as f64;
+            let sent = self
+                .followed
+                .sends
+                .partition_point(|(time, ..)| *time <= at + 20_000);
+            let in_flight = sent
+                .checked_sub(1)
+                .map_or(0, |sent| self.followed.sends[sent].1);
+            let is_free = (in_flight as f64) < window - (3.0 * mss).max(0.04 * window);
+            let is_pause = gap as f64 > 6.0 * bytes / pace.max(1.0) * 1e9;
+            if settled && is_free && !is_pause && !moment.app_limited {
+                let ratio = bytes / gap as f64 * 1e9 / pace.max(1.0);
+                found.push((
+                    State::of(moment),
+                    ratio * moment.gain,
+                    bytes,
+                    gap as f64 * pace / 1e9 / moment.gain,
+                    at,
+                ));
+            }
+        }
+        let check = |id, section, requires, state, least: f64, tolerance: f64| {
+            let of: Vec<_> = found.iter().filter(|(of, ..)| *of == state).collect();
+            let typical = median(of.iter().map(|(_, gain, ..)| *gain).collect());
+            let nominal = moments.iter().filter(|moment| State::of(moment) == state);
+            let nominal = median(nominal.map(|moment| moment.gain).collect()).unwrap_or(1.0);
+            let bounds = (nominal * (1.0 - tolerance), nominal * (1.0 + tolerance));
+            let mean = of.iter().map(|(.., bytes, _, _)| bytes).sum::<f64>()
+                / of.iter()
+                    .map(|(.., allowed, _)| allowed)
+                    .sum::<f64>()
+                    .max(1e-9);
+            let holds = |gain: f64| (bounds.0..=bounds.1).contains(&gain);
+            let verdict = match typical {
+                Some(_) if (of.len() as f64) < least => Verdict::NotSeen,
+                Some(typical) if holds(typical) || holds(mean) => Verdict::Held,
+                Some(_) => Verdict::Broken,
+                None => Verdict::NotSeen,
+            };
+            Check {
+                id,
+                section,
+                requires,
+                measured: typical.map(|typical| {
+                    if holds(mean) && !holds(typical) {
+                        mean
+                    } else {
+                        typical
+                    }
+                }),
+                bounds,
+                unit: "",
+                count: of.len(),
+                verdict,
+                at: (verdict == Verdict::Broken).then(|| of[0].4),
+                why: None,
+            }
+        };
+        vec![
+            check(
+                "startup.pacing",
+                "5.3.1",
+                "paces at 4 ln 2 of the bandwidth in Startup",
+                State::Startup,
+                12.0,
+                0.03,
+            ),
+            check(
+                "drain.pacing",
+                "5.3.2",
+                "paces at half of the bandwidth in Drain",
+                State::Drain,
+                8.0,
+                0.03,
+            ),
+            check(
+                "down.pacing",
+                "5.3.3.1",
+                "paces at .9 of the bandwidth in ProbeBW_DOWN",
+                State::Down,
+                60.0,
+                0.008,
+            ),
+            check(
+                "cruise.pacing",
+                "5.3.3.2",
+                "paces at the bandwidth in ProbeBW_CRUISE",
+                State::Cruise,
+                30.0,
+                0.008,
+            ),
+            check(
+                "refill.pacing",
+                "5.3.3.3",
+                "paces at the bandwidth in ProbeBW_REFILL",
+                State::Refill,
+                5.0,
+                0.03,
+            ),
+            check(
+                "up.pacing",
+                "5.3.3.4",
+                "paces at 1.25 of the bandwidth in ProbeBW_UP",
+                State::Up,
+                60.0,
+                0.008,
+            ),
+        ]
+    }
+
+    /// The share of windows in which a state was not kept.
+    fn shares(&self) -> Vec<Check> {
+        use Did::{LessToSend, TooFast, TooMuch, TooSlow};
+        let check = |id, section, requires, state, kinds: &[Did], most: f64, least: usize| {
+            let of: Vec<_> = self
+                .windows
+                .iter()
+                .filter(|w| w.state == state && !w.changes)
+                .collect();
+            let bad: Vec<_> = of
+                .iter()
+                .filter(|window| kinds.contains(&window.did))
+                .collect();
+            let share = bad.len() as f64 / of.len().max(1) as f64;
+            let verdict = match (of.len() < least, share <= most) {
+                (true, _) => Verdict::NotSeen,
+                (_, true) => Verdict::Held,
+                (_, false) => Verdict::Broken,
+            };
+            Check {
+                id,
+                section,
+                requires,
+                measured: (!of.is_empty()).then_some(100.0 * share),
+                bounds: (0.0, 100.0 * most),
+                unit: "%",
+                count: of.len(),
+                verdict,
+                at: bad
+                    .first()
+                    .filter(|_| verdict == Verdict::Broken)
+                    .map(|window| window.at),
+                why: None,
+            }
+        };
+        vec![
+            check(
+                "startup.window",
+                "5.6.4.6",
+                "keeps within the window in Startup",
+                State::Startup,
+                &[TooMuch],
+                0.15,
+                8,
+            ),
+            check(
+                "startup.use",
+                "5.3.1",
+                "sends as fast as it may in Startup",
+                State::Startup,
+                &[TooSlow, LessToSend],
+                0.15,
+                8,
+            ),
+            check(
+                "drain",
+                "5.3.2",
+                "keeps to pace and window in Drain",
+                State::Drain,
+                &[TooFast, TooSlow, TooMuch],
+                0.25,
+                5,
+            ),
+            check(
+                "down",
+                "5.3.3.1",
+                "keeps to pace and window in ProbeBW_DOWN",
+                State::Down,
+                &[TooFast, TooSlow, TooMuch],
+                0.1,
+                6,
+            ),
+            check(
+                "cruise.most",
+                "5.3.3.2",
+                "sends no more than allowed in ProbeBW_CRUISE",
+                State::Cruise,
+                &[TooFast, TooMuch],
+                0.02,
+                30,
+            ),
+            check(
+                "cruise.least",
+                "5.3.3.2",
+                "sends no less than allowed in ProbeBW_CRUISE",
+                State::Cruise,
+                &[TooSlow],
+                0.03,
+                30,
+            ),
+            check(
+                "refill",
+                "5.3.3.3",
+                "keeps to pace and window in ProbeBW_REFILL",
+                State::Refill,
+                &[TooFast, TooSlow, TooMuch],
+                0.2,
+                4,
+            ),
+            check(
+                "up.window",
+                "5.3.3.4",
+                "keeps within the window in ProbeBW_UP",
+                State::Up,
+                &[TooMuch],
+                0.1,
+                6,
+            ),
+            check(
+                "up.most",
+                "5.3.3.4",
+                "paces no faster than allowed in ProbeBW_UP",
+                State::Up,
+                &[TooFast],
+                0.1,
+                6,
+            ),
+            check(
+                "up.least",
+                "5.3.3.4",
+                "sends as fast as it may in ProbeBW_UP",
+                State::Up,
+                &[TooSlow, LessToSend],
+                0.15,
+                6,
+            ),
+            check(
+                "probe_rtt.window",
+                "5.3.4",
+                "keeps within the window of ProbeRTT",
+                State::ProbeRtt,
+                &[TooMuch],
+                0.4,
+                6,
+            ),
+        ]
+    }
+
+    /// Each ProbeRTT of the shadow: from its begin to its end.
+    fn dips(&self) -> Vec<(usize, usize)> {
+        let moments = &self.followed.moments;
+        let is_in = |index: usize| is_probe_rtt(moments[index].phase);
+        let begins = (1..moments.len()).filter(|index| is_in(*index) && !is_in(index - 1));
+        let spans = begins.filter_map(|begin| {
+            let end = (begin..moments.len()).find(|index| !is_in(*index))?;
+            Some((begin, end))
+        });
+        spans.collect()
+    }
+
+    fn probe_rtts(&self) -> Vec<Check> {
+        let (moments, sends) = (&self.followed.moments, &self.followed.sends);
+        let mss = f64::from(self.recording.mss);
+        let dips = self.dips();
+        let (mut begun, mut lengths, mut depths) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut shortest, mut longest) = (Vec::new(), Vec::new());
+        for (begin, end) in &dips {
+            let (from, to) = (moments[*begin].at, moments[*end].at);
+            let first = sends.partition_point(|(at, ..)| *at < from);
+            let after = sends.partition_point(|(at, ..)| *at < to);
+            let within = |(_, in_flight, window): &(u64, u64, u64)| {
+                *in_flight as f64 <= *window as f64 + 1.5 * mss
+            };
+            let Some(low) = (first..after).find(|index| within(&sends[*index])) else {
+                continue;
+            };
+            begun.push(from);
+            let late = (low + after) / 2..after;
+            depths.extend(late.map(|index| (sends[index].1 as f64 - sends[index].2 as f64) / mss));
+            // Until more is in flight than ProbeRTT allows.
+            let window = moments[end - 1].window as f64;
+            let high = |index: &usize| {
+                let (at, in_flight, now) = sends[*index];
+                let allowed = if at < to { now as f64 } else { window };
+                in_flight as f64 > 1.2 * allowed + 2.5 * mss
+            };
+            if let Some(high) = (low..sends.len()).find(high) {
+                let before = &moments[begin - 1];
+                let own = (to - sends[low].0) as f64 / 1e6;
+                // The window fills again within a round trip or two, with the queue of before.
+                let rtt = before.in_flight as f64 / before.max_bw.max(1.0) * 1e3;
+                lengths.push((sends[high].0 - sends[low].0) as f64 / 1e6);
+                shortest.push(own - 20.0);
+                longest.push(own + 2.5 * rtt + 50.0);
+            }
+        }
+        let missed = dips.len() - begun.len();
+        // One that begins too soon is none of the shadow's.
+        let own = self.recording.dips();
+        let apart = |starts: &[u64]| -> Vec<f64> {
+            starts
+                .windows(2)
+                .map(|two| (two[1] - two[0]) as f64 / 1e9)
+                .collect()
+        };
+        let (expected, own) = (apart(&begun), apart(&own));
+        let intervals = if own.len() > 2 * expected.len() + 1 {
+            own
+        } else {
+            expected
+        };
+        let check = |id, section, requires, values: Vec<f64>, bounds: (f64, f64), unit| {
+            let count = values.len();
+            let measured = median(values);
+            let verdict = match measured {
+                Some(value) if (bounds.0..=bounds.1).contains(&value) => Verdict::Held,
+                Some(_) => Verdict::Broken,
+                None => Verdict::NotSeen,
+            };
+            let at = dips.first().filter(|_| verdict == Verdict::Broken);
+            let at = at.map(|(begin, _)| moments[*begin].at);
+            Check {
+                id,
+                section,
+                requires,
+                measured,
+                bounds,
+                unit,
+                count,
+                verdict,
+                at,
+                why: None,
+            }
+        };
+        // The pace may fill less than the window of a few packets.
+        let depth = (-2.5 - 0.1 * self.bdp(), 1.5);
+        let length = (
+            median(shortest).unwrap_or(0.0),
+            median(longest).unwrap_or(0.0),
+        );
+        let missing = vec![missed as f64; usize::from(!dips.is_empty())];
+        vec![
+            check(
+                "probe_rtt.begins",
+                "5.3.4.3",
+                "enters ProbeRTT 5 s after the last minimum of the RTT",
+                missing,
+                (0.0, 0.0),
+                "missed",
+            ),
+            check(
+                "probe_rtt.depth",
+                "5.3.4",
+                "has half of the BDP in flight in ProbeRTT",
+                depths,
+                depth,
+                "packets",
+            ),
+            check(
+                "probe_rtt.duration",
+                "5.3.4",
+                "stays in ProbeRTT for 200 ms and a round trip",
+                lengths,
+                length,
+                "ms",
+            ),
+            check(
+                "probe_rtt.interval",
+                "5.3.4.3",
+                "enters ProbeRTT no sooner than 5 s after the last",
+                intervals,
+                (4.9, f64::INFINITY),
+                "s",
+            ),
+        ]
+    }
+
+    fn probes(&self) -> Vec<Check> {
+        let Followed {
+            probes, overdue, ..
+        } = self.followed;
+        let early = self.early();
+        let rests = self.rests();
+        let share = |part: usize, all: usize| (all > 0).then(|| 100.0 * part as f64 / all as f64);
+        // A probe that is seen or missed wrongly is one of many.
+        let verdict = |bad: usize, all: usize| match bad as f64 / all as f64 {
+            _ if all == 0 => Verdict::NotSeen,
+            ..=0.1 => Verdict::Held,
+            ..=SYSTEMATIC => Verdict::CannotBeTold,
+            _ => Verdict::Broken,
+        };
+        vec![
+            Check {
+                id: "probe.wait",
+                section: "5.3.3.8",
+                requires: "probes no sooner than after 2 s or Reno's rounds (% too soon)",
+                measured: share(early.len(), probes.len()),
+                bounds: (0.0, 10.0),
+                unit: "%",
+                count: probes.len(),
+                verdict: verdict(early.len(), probes.len()),
+                at: early.first().map(|probe| probe.at),
+                why: Some("some probes may have been taken for others"),
+            },
+            Check {
+                id: "probe.deadline",
+                section: "5.3.3.8",
+                requires: "probes within 3 s, 63 rounds or Reno's (% not seen)",
+                measured: share(overdue.len(), rests),
+                bounds: (0.0, 10.0),
+                unit: "%",
+                count: rests,
+                verdict: verdict(overdue.len(), rests),
+                at: overdue.first().copied(),
+                why: Some("some probes may have been hidden"),
+            },
+        ]
+    }
+
+    fn overall(&self) -> Check {
+        let share = share(&self.windows, Did::is_allowed);
+        let judged = self.windows.iter().filter(|window| !window.changes).count();
+        let verdict = match judged {
+            0..20 => Verdict::NotSeen,
+            _ if share >= LIKE => Verdict::Held,
+            _ => Verdict::Broken,
+        };
+        Check {
+            id: "all",
+            section: "5",
+            requires: "sends what its model of the path allows",
+            measured: (judged > 0).then_some(100.0 * share),
+            bounds: (100.0 * LIKE, 100.0),
+            unit: "%",
+            count: judged,
+            verdict,
+            at: self.departs().filter(|_| verdict == Verdict::Broken),
+            why: None,
+        }
+    }
+
+    /// When the flow first departs for longer: in five of six windows.
+    fn departs(&self) -> Option<u64> {
+        let steady: Vec<_> = self
+            .windows
+            .iter()
+            .filter(|window| !window.changes)
+            .collect();
+        let is_bad = |window: &&&Window| !window.did.is_allowed();
+        let found = steady
+            .windows(6)
+            .find(|six| six.iter().filter(is_bad).count() >= 5);
+        found.map(|six| six[0].at)
+    }
+}

@@ -1,0 +1,782 @@
+//! The shadow: a controller fed with a flow's own sends, ACKs and losses.
+
+use std::collections::VecDeque;
+
+use paceline_congestion::{
+    Ack, AnyController, CaState, Config, Controller, Cue, Delivery, Lost, PacketState, Recipe,
+    Sent, Value, Visitor,
+};
+use paceline_units::{Bytes, Duration, Gain, Instant};
+
+use super::pace::Pace;
+use super::recording::{Event, Recording, What};
+
+/// A cue that is not given.
+const LATER: Duration = Duration::from_secs(3600);
+/// What shows a probe for bandwidth: a pace above this share of the maximum bandwidth (the
+/// algorithms pace at 1.25 times it).
+const JUMP: f64 = 1.13;
+
+/// From one ProbeRTT to the next, a little less than the draft's interval (5.3.4), in nanoseconds.
+const PROBE_RTT_REST: u64 = 4_900_000_000;
+
+/// When a lost packet counts as marked lost: its resending shows only when the latest was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// As RACK (RFC 8985) and RFC 9002 mark: at the ACK of the third packet sent after it; in
+    /// recovery, at the first.
+    Usual,
+    /// At the first ACK of a packet sent after it.
+    Early,
+    /// When its data is sent again.
+    Late,
+}
+
+/// What the shadow allows from an ACK on, and what the flow had in flight then.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// In nanoseconds.
+    pub at: u64,
+    /// Bytes per second; none leaves it to the ACK clock.
+    pub pace: Option<f64>,
+    /// In bytes.
+    pub window: u64,
+    /// In bytes.
+    pub in_flight: u64,
+    /// The state of its state machine.
+    pub phase: &'static str,
+    /// Its maximum bandwidth in bytes per second, if it has one.
+    pub max_bw: f64,
+    /// The gain of its pace over its bandwidth, if it has one.
+    pub gain: f64,
+    /// Whether the flow seems to have had nothing more to send.
+    pub app_limited: bool,
+    /// Whether the sender recovers from a loss.
+    pub recovers: bool,
+}
+
+/// A probe for bandwidth.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    /// When the shadow began it.
+    pub at: u64,
+    /// The time since the last one ended, in nanoseconds.
+    pub wait: u64,
+    /// Rounds since then.
+    pub rounds: u64,
+    /// It came later than it was due.
+    pub is_late: bool,
+}
+
+/// What a shadow did.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// After each ACK.
+    pub moments: Vec<Moment>,
+    /// The transmissions in flight beyond the window: time, bytes in flight after it, the window.
+    pub sends: Vec<(u64, u64, u64)>,
+    /// Each probe for bandwidth.
+    pub probes: Vec<Probe>,
+    /// When a probe was due that the flow did not show.
+    pub overdue: Vec<u64>,
+    /// Marked lost, in bytes.
+    pub lost: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Out,
+    Delivered,
+    Lost,
+    Moot,
+}
+
+/// What was sent since a time, and what the pace allowed, in bytes: they tell whether the
+/// application limits the flow.
+#[derive(Clone, Copy)]
+struct Counted {
+    since: Instant,
+    last: Instant,
+    sent: u64,
+    allowed: u64,
+}
+
+impl Counted {
+    fn from(now: Instant) -> Self {
+        Self {
+            since: now,
+            last: now,
+            sent: 0,
+            allowed: 0,
+        }
+    }
+}
+
+struct Shadow<'a> {
+    recording: &'a Recording,
+    pace: &'a Pace,
+    marks: Marks,
+    controller: AnyController,
+    delivery: Delivery,
+    tokens: Vec<PacketState>,
+    fates: Vec<Fate>,
+    in_flight: u64,
+    /// Transmissions that will be lost, or sent again before they are delivered; oldest first.
+    doubtful: VecDeque<u32>,
+    /// The three newest transmissions delivered.
+    newest: [Option<u32>; 3],
+    /// In recovery: everything below this byte, or after this transmission (QUIC), ends it.
+    recovery: Option<(u64, u32)>,
+    timed_out: bool,
+    last_lost: Option<u32>,
+    newly_lost: u64,
+    /// Marked lost in this episode, and of these delivered after all.
+    marked: (u64, u64),
+    highest: u64,
+    srtt: Option<Duration>,
+    min_rtt: Duration,
+    last_sent: Option<u64>,
+    cwnd_limited_at: Option<u64>,
+    is_bulk: bool,
+    counted: Counted,
+    /// The end of the last probe: time and round.
+    rested: (u64, u64),
+    /// The probe that is due now was not seen.
+    is_overdue: bool,
+    /// When the flow's own ProbeRTTs begin, and when the shadow's last one was.
+    dips: Vec<u64>,
+    probed_rtt: u64,
+    /// After the last ACK.
+    phase: &'static str,
+    followed: Followed,
+}
+
+/// Follows a flow.
+pub fn follow(
+    recording: &Recording,
+    pace: &Pace,
+    recipe: &Recipe,
+    marks: Marks,
+    handshake: Option<u64>,
+) -> Followed {
+    let begins = Instant::from_nanos(recording.begins());
+    let config = Config {
+        mss: recording.mss,
+        initial_window: Bytes::new(10 * u64::from(recording.mss)),
+        seed: 1,
+        now: begins,
+        srtt: handshake.map(Duration::from_nanos),
+        has_selective_acks: true,
+    };
+    let controller = recipe.build(&config);
+    let mut shadow = Shadow {
+        recording,
+        pace,
+        marks,
+        delivery: Delivery::new(controller.pacer_below()),
+        phase: controller.phase(),
+        controller,
+        tokens: Vec::with_capacity(recording.sent.len()),
+        fates: Vec::with_capacity(recording.sent.len()),
+        in_flight: 0,
+        doubtful: VecDeque::new(),
+        newest: [None; 3],
+        recovery: None,
+        timed_out: false,
+        last_lost: None,
+        newly_lost: 0,
+        marked: (0, 0),
+        highest: 0,
+        srtt: config.srtt,
+        min_rtt: config.srtt.unwrap_or(Duration::MAX),
+        last_sent: None,
+        cwnd_limited_at: None,
+        is_bulk: recording.is_bulk(),
+        counted: Counted::from(begins),
+        rested: (recording.begins(), 0),
+        is_overdue: false,
+        dips: recording.dips(),
+        probed_rtt: recording.begins(),
+        followed: Followed::default(),
+    };
+    if let Some(srtt) = config.srtt {
+        shadow.delivery.on_rtt(srtt);
+    }
+    for (index, event) in recording.events.iter().enumerate() {
+        shadow.on_event(index as u32, event);
+    }
+    shadow.followed.lost = shadow.delivery.lost().get();
+    shadow.followed
+}
+
+impl Shadow<'_> {
+    fn on_event(&mut self, index: u32, event: &Event) {
+        let now = Instant::from_nanos(event.at);
+        match event.what {
+            What::Sent(number) => self.on_sent(now, number),
+            What::Ack { from, to, point } if from < to => {
+                self.on_ack(now, index, from, to, point);
+            }
+            What::Ack { .. } => {}
+        }
+    }
+
+    fn on_sent(&mut self, now: Instant, number: u32) {
+        let sent = self.recording.sent[number as usize];
+        // The latest time at which its last transmission was marked.
+        if let Some(previous) = sent.previous
+            && self.fates[previous as usize] == Fate::Out
+            && !self.is_probe(previous, now)
+        {
+            self.give_up(now, previous);
+        }
+        let in_flight = Bytes::new(self.in_flight);
+        if self.in_flight == 0 {
+            self.restart(now);
+        }
+        if self.is_pause(now, sent.size) {
+            self.delivery.mark_app_limited(in_flight);
+        }
+        self.controller.on_send(&Sent {
+            now,
+            size: sent.size,
+            in_flight,
+            app_limited: self.delivery.is_app_limited(),
+        });
+        let token = self.delivery.on_send(now, sent.size, in_flight);
+        self.tokens.push(token);
+        self.highest = self.highest.max(sent.end());
+        self.last_sent = Some(sent.at);
+        let is_moot = sent.moot.is_some() && sent.acked.is_none();
+        let resent = sent.next.map(|next| &self.recording.sent[next as usize]);
+        // Delivered, and sent again before: its sender held it lost.
+        let exonerated = sent.acked.is_some() && resent.is_some();
+        if !is_moot && (sent.acked.is_none() || exonerated) {
+            self.doubtful.push_back(number);
+        }
+        self.fates.push(Fate::Out);
+        self.in_flight += u64::from(sent.size);
+        self.counted.sent += u64::from(sent.size);
+        let window = self.controller.cwnd().get();
+        if (self.in_flight + u64::from(self.recording.mss)) * 1000 > window * 995 {
+            self.cwnd_limited_at = Some(sent.at);
+        }
+        self.followed.sends.push((sent.at, self.in_flight, window));
+    }
+
+    /// A probe of the tail (RFC 8985 section 7.3, RFC 9002 section 6.2) is no sign of a loss.
+    fn is_probe(&self, previous: u32, now: Instant) -> bool {
+        let sent = &self.recording.sent[previous as usize];
+        let is_tail = sent.end() >= self.highest && sent.previous.is_none();
+        is_tail && now.as_nanos() > sent.at && self.recovery.is_none()
+    }
+
+    /// Data is sent again that no ACK has shown to be lost: the first outstanding means a timeout.
+    fn give_up(&mut self, now: Instant, previous: u32) {
+        let is_first = self.doubtful.front() == Some(&previous);
+        let silence = now.since(self.delivery_time());
+        let is_timeout = is_first && silence >= Duration::from_millis(190);
+        if !is_timeout {
+            self.lose(now, previous);
+            self.enter(now);
+            return;
+        }
+        for number in self.doubtful.clone() {
+            self.lose(now, number);
+        }
+        self.recovery = Some((self.highest, self.tokens.len() as u32));
+        self.timed_out = true;
+        self.controller.on_timeout(now, Bytes::new(self.in_flight));
+    }
+
+    /// When data was delivered last.
+    fn delivery_time(&self) -> Instant {
+        let last = self.followed.moments.last().map(|moment| moment.at);
+        Instant::from_nanos(last.unwrap_or(self.recording.begins()))
+    }
+
+    /// Nothing was in flight, and nothing but the application can have held the sender back.
+    fn is_pause(&self, now: Instant, size: u32) -> bool {
+        let (Some(last), None, 0) = (self.last_sent, self.recovery, self.in_flight) else {
+            return false;
+        };
+        let gap = now.since(Instant::from_nanos(last));
+        let rate = self.controller.pacing_rate();
+        let paced = rate.map_or(Duration::ZERO, |rate| {
+            rate.time_for(Bytes::new(size.into()))
+        });
+        gap > paced * 4 && gap > self.min_rtt
+    }
+
+    fn restart(&mut self, now: Instant) {
+        let (Some(last), Some(srtt)) = (self.last_sent, self.srtt) else {
+            return;
+        };
+        let timeout = srtt + Duration::from_millis(200).max(srtt / 2);
+        let pause = now.since(Instant::from_nanos(last));
+        for _ in 0..paceline_congestion::idle_restarts(pause, timeout) {
+            self.controller.on_idle_restart(now);
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, event: u32, from: u32, to: u32, point: Option<u64>) {
+        let recording = self.recording;
+        let delivered = &recording.delivered[from as usize..to as usize];
+        self.judge_application(now);
+        let prior_in_flight = self.in_flight;
+        let recent = self.srtt.unwrap_or(Duration::ZERO);
+        let cwnd_limited = self
+            .cwnd_limited_at
+            .is_some_and(|at| now.since(Instant::from_nanos(at)) <= recent);
+        let mut newly_acked = 0;
+        let mut rtt = None;
+        for &number in delivered {
+            let sent = &recording.sent[number as usize];
+            newly_acked += u64::from(sent.size);
+            match self.fates[number as usize] {
+                Fate::Out => self.in_flight -= u64::from(sent.size),
+                Fate::Lost => self.marked.1 += 1,
+                Fate::Delivered | Fate::Moot => {}
+            }
+            self.fates[number as usize] = Fate::Delivered;
+            let token = self.tokens[number as usize];
+            self.delivery
+                .on_delivered(now, &token, u64::from(number), false);
+            // Karn: data sent more than once gives no sample, where ACKs do not name it.
+            if !recording.is_stream || (sent.previous.is_none() && sent.next.is_none()) {
+                rtt = rtt.max(Some(sent.at));
+            }
+            self.drop_copies(number, event);
+            self.notice(number);
+        }
+        let rtt = rtt.map(|at| now.since(Instant::from_nanos(at)));
+        if let Some(rtt) = rtt {
+            self.min_rtt = self.min_rtt.min(rtt);
+            self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
+            self.delivery.on_rtt(rtt);
+        }
+        let latest = delivered.iter().max().copied().unwrap_or(0);
+        let is_over = self.recovery.is_some_and(|(end, first)| match point {
+            Some(point) => point >= end,
+            None => latest >= first,
+        });
+        if is_over {
+            self.leave(now);
+        }
+        self.detect(now);
+        let newly_lost = std::mem::take(&mut self.newly_lost);
+        let sample = self.delivery.sample();
+        let ca_state = match (self.recovery, self.timed_out) {
+            (None, _) => CaState::Open,
+            (Some(_), false) => CaState::Recovery,
+            (Some(_), true) => CaState::Loss,
+        };
+        let ack = Ack {
+            now,
+            sample,
+            newly_acked: Bytes::new(newly_acked),
+            newly_lost: Bytes::new(newly_lost),
+            newly_marked: None,
+            prior_in_flight: Bytes::new(prior_in_flight),
+            in_flight: Bytes::new(self.in_flight),
+            delivered: self.delivery.delivered(),
+            lost: self.delivery.lost(),
+            sent: self.delivery.sent(),
+            rtt,
+            srtt: self.srtt.unwrap_or(Duration::ZERO),
+            min_rtt: if self.min_rtt == Duration::MAX {
+                Duration::ZERO
+            } else {
+                self.min_rtt
+            },
+            cwnd_limited,
+            ca_state,
+            una_advanced: true,
+            delayed: false,
+            one_way_delay: None,
+            network_rtt: rtt,
+            receiver_delay: None,
+            ece: false,
+        };
+        self.cue(&ack, event);
+        self.cue_probe_rtt(now);
+        self.controller.on_ack(&ack);
+        self.note_probe(now);
+        if self.controller.marks_app_limited() {
+            self.delivery.mark_app_limited(Bytes::new(self.in_flight));
+        }
+        self.show(now);
+    }
+
+    /// The other transmissions of delivered data are in flight no longer.
+    fn drop_copies(&mut self, number: u32, event: u32) {
+        let mut next = self.recording.sent[number as usize].next;
+        while let Some(copy) = next {
+            let sent = &self.recording.sent[copy as usize];
+            if let Some(fate) = self.fates.get_mut(copy as usize)
+                && *fate == Fate::Out
+                && sent.moot == Some(event)
+            {
+                *fate = Fate::Moot;
+                self.in_flight -= u64::from(sent.size);
+            }
+            next = sent.next;
+        }
+    }
+
+    fn notice(&mut self, number: u32) {
+        let [first, second, third] = self.newest;
+        self.newest = match Some(number) {
+            new if new > first => [new, first, second],
+            new if new > second => [first, new, second],
+            new if new > third => [first, second, new],
+            _ => self.newest,
+        };
+    }
+
+    /// Marks what this ACK shows to be lost.
+    fn detect(&mut self, now: Instant) {
+        let usual = match (self.marks, self.recovery) {
+            (Marks::Late, _) => return self.settle_late(now),
+            (Marks::Early, _) => self.newest[0],
+            (Marks::Usual, Some(_)) if self.recording.is_stream => self.newest[0],
+            (Marks::Usual, _) => self.newest[2],
+        };
+        self.lose_before(now, usual);
+        if self.recovery.is_some() && self.recording.is_stream {
+            self.lose_before(now, self.newest[0]);
+        }
+        if self.newly_lost > 0 {
+            self.enter(now);
+        }
+    }
+
+    /// A packet that is never sent again, as in QUIC, is marked by RFC 9002's time threshold at the
+    /// latest (6.1.2).
+    fn settle_late(&mut self, now: Instant) {
+        let patience = self.srtt.unwrap_or(Duration::ZERO) * 9 / 8;
+        while let Some(&number) = self.doubtful.front() {
+            let sent = &self.recording.sent[number as usize];
+            let is_old = now.since(Instant::from_nanos(sent.at)) > patience;
+            match self.fates[number as usize] {
+                Fate::Out if sent.next.is_none() && is_old => {
+                    self.lose(now, number);
+                    self.enter(now);
+                }
+                Fate::Out => break,
+                _ => drop(self.doubtful.pop_front()),
+            }
+        }
+    }
+
+    fn lose_before(&mut self, now: Instant, end: Option<u32>) {
+        let Some(end) = end else { return };
+        while self.doubtful.front().is_some_and(|number| *number < end) {
+            if let Some(number) = self.doubtful.pop_front() {
+                self.lose(now, number);
+            }
+        }
+    }
+
+    fn lose(&mut self, now: Instant, number: u32) {
+        if self.fates[number as usize] != Fate::Out {
+            return;
+        }
+        let sent = &self.recording.sent[number as usize];
+        self.fates[number as usize] = Fate::Lost;
+        self.in_flight -= u64::from(sent.size);
+        self.newly_lost += u64::from(sent.size);
+        self.marked.0 += 1;
+        let token = self.tokens[number as usize];
+        self.delivery.on_lost(&token);
+        let after = self
+            .last_lost
+            .map(|last| &self.recording.sent[last as usize]);
+        let starts_range = after.is_none_or(|last| last.end() != sent.start);
+        self.last_lost = Some(number);
+        self.controller.on_loss(&Lost {
+            now,
+            packet: token,
+            lost: self.delivery.lost(),
+            delivered: self.delivery.delivered(),
+            in_flight: Bytes::new(self.in_flight),
+            starts_range,
+            retransmission: self.recording.is_stream && sent.previous.is_some(),
+        });
+    }
+
+    fn enter(&mut self, now: Instant) {
+        if self.recovery.is_none() {
+            self.recovery = Some((self.highest, self.tokens.len() as u32));
+            self.controller
+                .on_recovery_enter(now, Bytes::new(self.in_flight));
+        }
+    }
+
+    fn leave(&mut self, now: Instant) {
+        let (marked, delivered) = std::mem::take(&mut self.marked);
+        if self.recording.is_stream && marked > 0 && marked == delivered {
+            self.controller.on_spurious(now, self.delivery.delivered());
+        }
+        self.recovery = None;
+        self.timed_out = false;
+        self.controller.on_recovery_exit(now);
+    }
+
+    /// A flow that neither fills its window nor sends at its pace has nothing more to send.
+    fn judge_application(&mut self, now: Instant) {
+        let (Some(rate), Some(srtt)) = (self.controller.pacing_rate(), self.srtt) else {
+            return;
+        };
+        if self.is_bulk {
+            return;
+        }
+        let Counted {
+            since,
+            last,
+            sent,
+            allowed,
+        } = self.counted;
+        let allowed = allowed + rate.volume_in(now.since(last)).get();
+        self.counted.allowed = allowed;
+        self.counted.last = now;
+        let quantum = self.controller.send_quantum().get();
+        if now.since(since) < srtt / 2 || allowed < 4 * quantum {
+            return;
+        }
+        // One that has left UP unseen still sends at .72 of UP's pace.
+        let share = if self.controller.phase().ends_with("_UP") {
+            60
+        } else {
+            75
+        };
+        let is_slow = 100 * (sent + quantum) < share * allowed;
+        let has_room = self.in_flight * 10 < self.controller.cwnd().get() * 8;
+        let limited = self.cwnd_limited_at.map(Instant::from_nanos);
+        if is_slow && has_room && limited.is_none_or(|at| now.since(at) > srtt) {
+            self.delivery.mark_app_limited(Bytes::new(self.in_flight));
+        }
+        self.counted = Counted::from(now);
+    }
+
+    // ---- what the flow decides by chance
+
+    /// Tells the controller when its probe is due: when the flow's own shows, one round later, in
+    /// its pace.
+    fn cue(&mut self, ack: &Ack, event: u32) {
+        // A loss may have ended a probe.
+        self.note_probe(ack.now);
+        if !rests(self.controller.phase()) {
+            return;
+        }
+        let now = ack.now;
+        let probes = self.shows_probe(ack, event);
+        if !probes && self.is_due(now) && !self.is_overdue {
+            self.is_overdue = true;
+            self.followed.overdue.push(now.as_nanos());
+        }
+        let at = if probes {
+            now - Duration::from_micros(2)
+        } else {
+            now + LATER
+        };
+        self.controller.follow(Cue::Probe(at));
+    }
+
+    /// ProbeRTT is due by the minimum RTT, whose time hangs on differences of a microsecond: it is
+    /// taken from the flow, if the flow has one about then.
+    fn cue_probe_rtt(&mut self, now: Instant) {
+        if is_probe_rtt(self.controller.phase()) {
+            self.probed_rtt = now.as_nanos();
+            return;
+        }
+        let next = self
+            .dips
+            .partition_point(|at| *at + 20_000_000 < now.as_nanos());
+        let Some(&at) = self.dips.get(next) else {
+            return;
+        };
+        let soon = now + Duration::from_secs(2);
+        let rested = now.as_nanos().saturating_sub(self.probed_rtt);
+        if at <= soon.as_nanos() && rested >= PROBE_RTT_REST {
+            let due = Instant::from_nanos(at) - Duration::from_nanos(1);
+            self.controller.follow(Cue::ProbeRtt(due));
+        }
+    }
+
+    /// By the draft a probe begins 2 to 3 s after the last one ended, or after 63 rounds or as many
+    /// as the BDP has packets, if these are fewer.
+    fn is_due(&self, now: Instant) -> bool {
+        let slack = self.srtt.unwrap_or(Duration::ZERO) * 2;
+        self.has_rested(now, Duration::from_secs(3) + slack, 3.0)
+    }
+
+    fn may_probe(&self, now: Instant) -> bool {
+        self.has_rested(now, Duration::from_secs(2), -2.0)
+    }
+
+    fn has_rested(&self, now: Instant, time: Duration, more: f64) -> bool {
+        let (since, round) = self.rested;
+        let rounds = self.controller.round_count().saturating_sub(round);
+        let bdp = self.max_bw() * self.min_rtt.as_nanos() as f64 / 1e9;
+        let window = self.controller.cwnd().get() as f64;
+        let packets = (bdp.min(window) / f64::from(self.recording.mss)).clamp(1.0, 63.0);
+        now.since(Instant::from_nanos(since)) > time || rounds as f64 > packets + more
+    }
+
+    /// BBRv1's cycle begins in a phase that is drawn: its first probe shows which.
+    fn cue_cycle(&mut self, now: Instant) {
+        let base = self.max_bw() * 0.99;
+        let phase = self.min_rtt;
+        let probes = (0..7).map(|phases| now + phase * phases).find(|at| {
+            let from = (*at + phase / 4).as_nanos();
+            self.pace.over(from, from + phase.as_nanos() / 2) > JUMP * base
+        });
+        self.controller
+            .follow(Cue::Probe(probes.unwrap_or(now) + phase / 4));
+    }
+
+    /// Whether more is in flight soon after a later event than the window allows now, and more than
+    /// it would allow if it grew only from the next ACK on: it grows by what an ACK delivers.
+    fn leaps(&self, event: u32, later: u32, window: Bytes) -> bool {
+        let mss = i64::from(self.recording.mss);
+        let now = self.recording.balance[event as usize];
+        let mut grown = 0;
+        (later as usize + 1..self.recording.events.len())
+            .take(24)
+            .any(|index| {
+                let beyond = self.in_flight as i64 + self.recording.balance[index] - now;
+                let beyond = beyond - window.get() as i64;
+                if let What::Ack { from, to, .. } = self.recording.events[index].what {
+                    let delivered = &self.recording.delivered[from as usize..to as usize];
+                    let sizes = delivered
+                        .iter()
+                        .map(|n| self.recording.sent[*n as usize].size);
+                    grown += i64::from(sizes.sum::<u32>());
+                }
+                beyond > 5 * mss / 2 && beyond > grown + mss / 2
+            })
+    }
+
+    /// After a loss in the last cycle REFILL is itself faster; otherwise UP shows, a round later.
+    fn shows_probe(&self, ack: &Ack, event: u32) -> bool {
+        let base = self.max_bw() * 0.99;
+        let is_fast = |time, least: f64| {
+            let bursts = |count| {
+                self.pace
+                    .of_bursts(time, count)
+                    .is_some_and(|pace| pace > least)
+            };
+            bursts(1) && bursts(6)
+        };
+        // A round that begins now ends with the ACK of the next packet.
+        let next = self.tokens.len()..self.recording.sent.len().min(self.tokens.len() + 8);
+        let up = next
+            .filter_map(|number| self.recording.sent[number].acked)
+            .min();
+        let up = up.filter(|up| *up > event);
+        if self.controller.phase().ends_with("CRUISE") {
+            // What it would allow if it went on.
+            let mut cruise = self.controller.clone();
+            cruise.follow(Cue::Probe(ack.now + LATER));
+            cruise.on_ack(ack);
+            let pace = cruise
+                .pacing_rate()
+                .map_or(0.0, |rate| rate.bps() as f64 / 8.0);
+            if pace < 0.92 * base {
+                let (at, least) = (ack.now.as_nanos(), (pace + base) / 2.0);
+                let half = at + self.srtt.map_or(0, Duration::as_nanos) / 2;
+                if is_fast(at, least) && self.pace.over(at, half) > least {
+                    return true;
+                }
+            }
+            // Without the headroom of CRUISE a window lets more packets out; if there is none, in
+            // UP.
+            let mut refill = self.controller.clone();
+            refill.follow(Cue::Probe(ack.now - Duration::from_micros(2)));
+            refill.on_ack(ack);
+            let shows = if refill.cwnd() > cruise.cwnd() {
+                Some(event)
+            } else {
+                up
+            };
+            let leaps = |later| self.leaps(event, later, cruise.cwnd());
+            if self.may_probe(ack.now) && shows.is_some_and(leaps) {
+                return true;
+            }
+        }
+        up.is_some_and(|up| is_fast(self.recording.events[up as usize].at, JUMP * base))
+    }
+
+    fn note_probe(&mut self, now: Instant) {
+        let phase = self.controller.phase();
+        let last = std::mem::replace(&mut self.phase, phase);
+        if phase == last {
+            return;
+        }
+        if phase == CYCLE {
+            self.cue_cycle(now);
+        }
+        if rests(phase) && !rests(last) {
+            self.is_overdue = false;
+            self.rested = (now.as_nanos(), self.controller.round_count());
+        }
+        if rests(last) && phase.ends_with("REFILL") {
+            self.followed.probes.push(Probe {
+                at: now.as_nanos(),
+                wait: now.as_nanos() - self.rested.0,
+                rounds: self.controller.round_count() - self.rested.1,
+                is_late: self.is_overdue,
+            });
+        }
+    }
+
+    fn max_bw(&self) -> f64 {
+        self.model().0
+    }
+
+    /// The maximum bandwidth in bytes per second, and the pacing gain.
+    fn model(&self) -> (f64, f64) {
+        let (mut bandwidth, mut gain) = (0.0, 0.0);
+        self.controller
+            .visit_state(&mut Visitor::each(&mut |name, value| match (name, value) {
+                ("max_bw", Value::Rate(rate)) => bandwidth = rate.bps() as f64 / 8.0,
+                ("pacing_gain", Value::Gain(value)) => {
+                    gain = value.millionths() as f64 / Gain::SCALE as f64;
+                }
+                _ => {}
+            }));
+        (bandwidth, gain)
+    }
+
+    fn show(&mut self, now: Instant) {
+        let (max_bw, gain) = self.model();
+        self.followed.moments.push(Moment {
+            at: now.as_nanos(),
+            pace: self
+                .controller
+                .pacing_rate()
+                .map(|rate| rate.bps() as f64 / 8.0),
+            window: self.controller.cwnd().get(),
+            in_flight: self.in_flight,
+            phase: self.controller.phase(),
+            max_bw,
+            gain,
+            app_limited: self.delivery.is_app_limited(),
+            recovers: self.recovery.is_some(),
+        });
+    }
+}
+
+/// Whether a state is ProbeRTT, by either spelling.
+pub fn is_probe_rtt(phase: &str) -> bool {
+    matches!(phase, "ProbeRTT" | "PROBE_RTT")
+}
+
+/// BBRv1's states of steady gain cycling are one.
+pub const CYCLE: &str = "PROBE_BW";
+
+/// Whether a state waits for the next probe.
+fn rests(phase: &str) -> bool {
+    phase.ends_with("_DOWN") || phase.ends_with("_CRUISE")
+}

@@ -1,0 +1,309 @@
+//! A flow's own packets and the ACKs that it received, and what they say of each transmission.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// The kinds of rows of `packets` that a sender sees of its own flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A transmission leaves.
+    Sent,
+    /// A cumulative acknowledgment arrives: of everything below `seq`.
+    Ack,
+    /// A range is acknowledged: of the last [`Kind::Ack`] at that time, or on its own (QUIC).
+    Sack,
+}
+
+/// A row of a flow's packets, in the order of the record.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// In nanoseconds.
+    pub at: u64,
+    /// What happened.
+    pub kind: Kind,
+    /// The first byte in the stream, or in sending order (QUIC).
+    pub seq: u64,
+    /// The payload in bytes.
+    pub len: u64,
+}
+
+/// One transmission, of at most one segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Transmission {
+    /// When it left.
+    pub at: u64,
+    /// Its first byte.
+    pub start: u64,
+    /// Its payload in bytes.
+    pub size: u32,
+    /// The event that acknowledged it.
+    pub acked: Option<u32>,
+    /// Its data was acknowledged, by this event, by an older transmission: it stands for nothing.
+    pub moot: Option<u32>,
+    /// The transmission before it of the same data, and the next.
+    pub previous: Option<u32>,
+    /// The next transmission of the same data.
+    pub next: Option<u32>,
+}
+
+impl Transmission {
+    /// The byte after it.
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.size)
+    }
+}
+
+/// What the sender sees at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// In nanoseconds.
+    pub at: u64,
+    /// What it sees.
+    pub what: What,
+}
+
+/// What the sender sees.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// It sends this transmission.
+    Sent(u32),
+    /// An ACK of these [deliveries](Recording::delivered), with the cumulative point, if there is
+    /// one.
+    Ack {
+        /// The first of them.
+        from: u32,
+        /// One more than the last.
+        to: u32,
+        /// Everything below is acknowledged.
+        point: Option<u64>,
+    },
+}
+
+/// A flow as its sender saw it.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// Payload of a full packet.
+    pub mss: u32,
+    /// Every transmission, in order.
+    pub sent: Vec<Transmission>,
+    /// Everything that happened, in order.
+    pub events: Vec<Event>,
+    /// Bytes in flight after each event, as it turned out.
+    pub balance: Vec<i64>,
+    /// The transmissions that ACKs covered, by ACK.
+    pub delivered: Vec<u32>,
+    /// Whether ACKs have a cumulative point (TCP).
+    pub is_stream: bool,
+    /// The shortest round trip of data sent once, in nanoseconds.
+    pub min_rtt: u64,
+}
+
+/// Segments not acknowledged yet, by their first byte: the latest transmission of each.
+type Open = BTreeMap<u64, u32>;
+
+impl Recording {
+    /// Follows the rows of one flow. A packet of several segments counts as these.
+    pub fn new(rows: impl Iterator<Item = Row>, mss: u32) -> Self {
+        let mut recording = Self {
+            mss: mss.max(1),
+            min_rtt: u64::MAX,
+            ..Self::default()
+        };
+        let mut open = Open::new();
+        let mut point = 0;
+        let mut rows = rows.peekable();
+        while let Some(row) = rows.next() {
+            if row.kind == Kind::Sent {
+                recording.send(&mut open, point, row);
+                continue;
+            }
+            let from = recording.delivered.len() as u32;
+            if row.kind == Kind::Ack {
+                recording.is_stream = true;
+                point = point.max(row.seq);
+                recording.cover(&mut open, row.at, 0, point);
+            } else {
+                recording.cover(&mut open, row.at, row.seq, row.seq + row.len);
+            }
+            let more = |next: &Row| next.kind == Kind::Sack && next.at == row.at;
+            while let Some(block) = rows.next_if(more) {
+                recording.cover(&mut open, row.at, block.seq, block.seq + block.len);
+            }
+            let what = What::Ack {
+                from,
+                to: recording.delivered.len() as u32,
+                point: recording.is_stream.then_some(point),
+            };
+            recording.events.push(Event { at: row.at, what });
+        }
+        recording.balance = recording.balances();
+        recording
+    }
+
+    /// A transmission that no ACK covers counts until one of a later transmission comes.
+    fn balances(&self) -> Vec<i64> {
+        let (mut balance, mut newest) = (0, 0);
+        let mut missing = VecDeque::new();
+        let balances = self.events.iter().map(|event| {
+            match event.what {
+                What::Sent(number) => {
+                    balance += self.size(number);
+                    if self.sent[number as usize].acked.is_none() {
+                        missing.push_back(number);
+                    }
+                }
+                What::Ack { from, to, .. } => {
+                    let delivered = &self.delivered[from as usize..to as usize];
+                    balance -= delivered.iter().map(|n| self.size(*n)).sum::<i64>();
+                    newest = delivered
+                        .iter()
+                        .fold(newest, |newest, number| newest.max(*number));
+                    let passed = missing.partition_point(|number| *number < newest);
+                    balance -= missing.drain(..passed).map(|n| self.size(n)).sum::<i64>();
+                }
+            }
+            balance
+        });
+        balances.collect()
+    }
+
+    fn size(&self, number: u32) -> i64 {
+        self.sent[number as usize].size.into()
+    }
+
+    /// When the first packet left.
+    pub fn begins(&self) -> u64 {
+        self.sent.first().map_or(0, |sent| sent.at)
+    }
+
+    /// When the last event was.
+    pub fn ends(&self) -> u64 {
+        self.events.last().map_or(0, |event| event.at)
+    }
+
+    /// Whether the application always had more to send, as far as packets show: none was short, and
+    /// the sender was never silent with nothing in flight.
+    pub fn is_bulk(&self) -> bool {
+        let last = self.sent.last().map_or(0, Transmission::end);
+        let is_short = |sent: &Transmission| sent.size < self.mss && sent.end() < last;
+        if self.sent.iter().any(is_short) {
+            return false;
+        }
+        let mut empty = None;
+        for (event, balance) in self.events.iter().zip(&self.balance) {
+            let silence = empty.map_or(0, |since| event.at - since);
+            if matches!(event.what, What::Sent(_)) && silence > self.min_rtt {
+                return false;
+            }
+            empty = (*balance == 0).then_some(empty.unwrap_or(event.at));
+        }
+        true
+    }
+
+    /// When the flow falls silent and then keeps little in flight for a while, as in ProbeRTT: the
+    /// times of the ACKs after which it does.
+    pub fn dips(&self) -> Vec<u64> {
+        const LEAST: u64 = 120_000_000;
+        let mut dips = Vec::new();
+        let mut silent: Option<(usize, u64, i64)> = None;
+        for (index, event) in self.events.iter().enumerate() {
+            let What::Sent(_) = event.what else { continue };
+            let last = silent.replace((index, event.at, self.balance[index]));
+            let Some((last, at, level)) = last else {
+                continue;
+            };
+            if event.at - at < self.min_rtt / 5 || event.at - at > self.min_rtt * 2 + LEAST {
+                continue;
+            }
+            let low = (level * 68 / 100).max(i64::from(self.mss) * 46 / 10);
+            let after = |span: u64| {
+                let end = event.at.saturating_add(span);
+                let rest = self.events[index..].iter().zip(&self.balance[index..]);
+                rest.take_while(move |(event, _)| event.at < end)
+            };
+            let stays = after(LEAST).all(|(_, balance)| *balance <= low);
+            let sends = after(LEAST).any(|(event, _)| {
+                matches!(event.what, What::Sent(_)) && event.at > self.events[index].at
+            });
+            let returns = after(1_500_000_000 + 3 * self.min_rtt.min(1 << 32));
+            if stays && sends && returns.into_iter().any(|(_, balance)| *balance > low) {
+                // The first ACK after the last send.
+                let ack = self.events[last + 1..].first().map_or(at, |event| event.at);
+                if dips.last().is_none_or(|dip| *dip + 1_000_000_000 < ack) {
+                    dips.push(ack);
+                }
+            }
+        }
+        dips
+    }
+
+    fn send(&mut self, open: &mut Open, point: u64, row: Row) {
+        let end = row.seq + row.len;
+        let mut start = row.seq;
+        while start < end {
+            let size = (end - start).min(u64::from(self.mss));
+            let index = self.sent.len() as u32;
+            // Acknowledged before, as far as this end can know: its copy was on the way.
+            let is_late = self.is_stream && start + size <= point;
+            let previous = if is_late {
+                None
+            } else {
+                open.insert(start, index)
+            };
+            if let Some(previous) = previous {
+                self.sent[previous as usize].next = Some(index);
+            }
+            self.sent.push(Transmission {
+                at: row.at,
+                start,
+                size: size as u32,
+                acked: None,
+                moot: is_late.then_some(self.events.len() as u32),
+                previous,
+                next: None,
+            });
+            self.events.push(Event {
+                at: row.at,
+                what: What::Sent(index),
+            });
+            start += size;
+        }
+    }
+
+    /// An ACK covers the segments that lie within these bytes.
+    fn cover(&mut self, open: &mut Open, at: u64, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
+        let covered: Vec<(u64, u32)> = open.range(start..end).map(|(k, v)| (*k, *v)).collect();
+        for (key, latest) in covered {
+            if self.sent[latest as usize].end() <= end {
+                open.remove(&key);
+                self.deliver(at, latest);
+            }
+        }
+    }
+
+    /// Of several transmissions, the latest that could have been answered by now was delivered.
+    fn deliver(&mut self, now: u64, latest: u32) {
+        let event = self.events.len() as u32;
+        let mut index = latest;
+        while let Some(previous) = self.sent[index as usize].previous {
+            let least = if self.min_rtt == u64::MAX {
+                0
+            } else {
+                self.min_rtt / 10 * 9
+            };
+            if self.sent[index as usize].at + least <= now {
+                break;
+            }
+            self.sent[index as usize].moot = Some(event);
+            index = previous;
+        }
+        let sent = &mut self.sent[index as usize];
+        sent.acked = Some(event);
+        if sent.previous.is_none() && sent.next.is_none() {
+            self.min_rtt = self.min_rtt.min(now - sent.at);
+        }
+        self.delivered.push(index);
+    }
+}

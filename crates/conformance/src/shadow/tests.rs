@@ -1,0 +1,130 @@
+use super::pace::Pace;
+use super::recording::{Event, Kind, Recording, Row, What};
+
+const MS: u64 = 1_000_000;
+
+fn row(ms: u64, kind: Kind, seq: u64, len: u64) -> Row {
+    Row {
+        at: ms * MS,
+        kind,
+        seq,
+        len,
+    }
+}
+
+/// Four segments; the second is lost and sent again.
+fn with_a_loss() -> Recording {
+    let rows = [
+        row(0, Kind::Sent, 0, 1000),
+        row(0, Kind::Sent, 1000, 1000),
+        row(1, Kind::Sent, 2000, 2000),
+        row(40, Kind::Ack, 1000, 0),
+        row(41, Kind::Ack, 1000, 0),
+        row(41, Kind::Sack, 2000, 2000),
+        row(42, Kind::Sent, 1000, 1000),
+        row(82, Kind::Ack, 4000, 0),
+    ];
+    Recording::new(rows.into_iter(), 1000)
+}
+
+fn delivered(recording: &Recording) -> Vec<Vec<u32>> {
+    let acks = recording
+        .events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Ack { from, to, .. } => {
+                Some(recording.delivered[from as usize..to as usize].to_vec())
+            }
+            What::Sent(_) => None,
+        });
+    acks.collect()
+}
+
+#[test]
+fn an_ack_delivers_the_latest_transmission_that_it_can_answer() {
+    let recording = with_a_loss();
+    assert_eq!(delivered(&recording), [vec![0], vec![2, 3], vec![4]]);
+    let [lost, again] = [1, 4].map(|index: usize| recording.sent[index]);
+    assert_eq!((lost.acked, lost.next), (None, Some(4)));
+    assert_eq!((again.previous, again.start), (Some(1), 1000));
+    assert_eq!(recording.min_rtt, 40 * MS);
+    // The merged packet counts as its segments.
+    assert_eq!(recording.sent[3].start, 3000);
+}
+
+#[test]
+fn a_retransmission_that_no_ack_can_be_of_yet_was_not_needed() {
+    let rows = [
+        row(0, Kind::Sent, 0, 1000),
+        row(40, Kind::Ack, 1000, 0),
+        row(50, Kind::Sent, 1000, 1000),
+        row(85, Kind::Sent, 1000, 1000),
+        row(90, Kind::Ack, 2000, 0),
+    ];
+    let recording = Recording::new(rows.into_iter(), 1000);
+    assert_eq!(delivered(&recording), [vec![0], vec![1]]);
+    assert!(recording.sent[2].moot.is_some());
+}
+
+#[test]
+fn what_is_lost_leaves_the_balance_when_a_later_packet_is_acknowledged() {
+    let recording = with_a_loss();
+    assert_eq!(
+        recording.balance,
+        [1000, 2000, 3000, 4000, 3000, 0, 1000, 0]
+    );
+}
+
+#[test]
+fn ranges_without_a_cumulative_point_are_a_quic_flow() {
+    let rows = [
+        row(0, Kind::Sent, 0, 1200),
+        row(0, Kind::Sent, 1200, 1200),
+        row(30, Kind::Sack, 1200, 1200),
+    ];
+    let recording = Recording::new(rows.into_iter(), 1200);
+    assert!(!recording.is_stream);
+    assert_eq!(delivered(&recording), [vec![1]]);
+}
+
+#[test]
+fn a_pause_with_nothing_in_flight_is_the_application() {
+    let bulk = with_a_loss();
+    assert!(bulk.is_bulk());
+    let rows = [
+        row(0, Kind::Sent, 0, 1000),
+        row(40, Kind::Ack, 1000, 0),
+        row(90, Kind::Sent, 1000, 1000),
+        row(130, Kind::Ack, 2000, 0),
+    ];
+    assert!(!Recording::new(rows.into_iter(), 1000).is_bulk());
+    let short = [
+        row(0, Kind::Sent, 0, 400),
+        row(1, Kind::Sent, 400, 1000),
+        row(40, Kind::Ack, 1400, 0),
+    ];
+    assert!(!Recording::new(short.into_iter(), 1000).is_bulk());
+}
+
+#[test]
+fn a_pace_is_that_of_bursts() {
+    let rows = (0..10).map(|n| row(10 * n, Kind::Sent, 1000 * n, 1000));
+    let recording = Recording::new(rows, 1000);
+    let pace = Pace::of(&recording);
+    assert_eq!(pace.of_bursts(0, 4), Some(100_000.0));
+    assert_eq!(pace.of_bursts(5 * MS, 4), Some(100_000.0));
+    assert_eq!(pace.of_bursts(85 * MS, 1), None);
+    assert!((pace.over(15 * MS, 35 * MS) - 100_000.0).abs() < 1e-6);
+    assert_eq!(pace.bursts().count(), 9);
+}
+
+#[test]
+fn events_keep_the_order_of_the_rows() {
+    let recording = with_a_loss();
+    let times: Vec<u64> = recording
+        .events
+        .iter()
+        .map(|Event { at, .. }| at / MS)
+        .collect();
+    assert_eq!(times, [0, 0, 1, 1, 40, 41, 42, 82]);
+}

@@ -1,0 +1,145 @@
+//! Shadows of algorithms beside a recorded flow.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use paceline_conformance::shadow::{Check, Judgement, Kind, Recording, Row, judge};
+use paceline_congestion::options::{OptionKind, OptionValue};
+use paceline_congestion::{controllers, recipe};
+use paceline_units::{Duration, Gain};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::table::Table;
+
+/// A flow's packets as its sender saw them, ready to be judged.
+#[pyclass(frozen, module = "paceline._paceline")]
+pub struct Packets {
+    recording: Recording,
+    handshake: Option<u64>,
+}
+
+#[pymethods]
+impl Packets {
+    /// Columns of rows in the order of time: nanoseconds, kind (0 sent, 1 cumulative ACK, 2 range
+    /// acknowledged), first byte, bytes; the payload of a full packet, and the round trip of the
+    /// handshake in nanoseconds.
+    #[new]
+    #[pyo3(signature = (at, kind, seq, length, mss, handshake = None))]
+    fn new(
+        py: Python<'_>,
+        at: PyBuffer<u64>,
+        kind: PyBuffer<u8>,
+        seq: PyBuffer<u64>,
+        length: PyBuffer<u64>,
+        mss: u32,
+        handshake: Option<u64>,
+    ) -> PyResult<Self> {
+        let (at, kind) = (at.to_vec(py)?, kind.to_vec(py)?);
+        let (seq, length) = (seq.to_vec(py)?, length.to_vec(py)?);
+        let columns = at.into_iter().zip(kind).zip(seq).zip(length);
+        let rows = columns.map(|(((at, kind), seq), len)| Row {
+            at,
+            kind: match kind {
+                0 => Kind::Sent,
+                1 => Kind::Ack,
+                _ => Kind::Sack,
+            },
+            seq,
+            len,
+        });
+        let recording = py.detach(|| Recording::new(rows, mss));
+        Ok(Self {
+            recording,
+            handshake,
+        })
+    }
+
+    /// The shortest round trip of data sent once, in nanoseconds, if there is one.
+    #[getter]
+    fn min_rtt_ns(&self) -> Option<u64> {
+        (self.recording.min_rtt < u64::MAX).then_some(self.recording.min_rtt)
+    }
+
+    /// Judges it by the shadow of a controller, with an option at a value (times in seconds) if
+    /// that is given: the share of time as allowed, the checks, and what the shadow allowed.
+    #[pyo3(signature = (controller, option = None))]
+    fn judge<'py>(
+        &self,
+        py: Python<'py>,
+        controller: &str,
+        option: Option<(String, f64)>,
+    ) -> PyResult<(f64, Vec<Bound<'py, PyDict>>, Table)> {
+        let options = option
+            .as_ref()
+            .map(|(name, value)| value_of(controller, name, *value));
+        let options: Vec<_> = options.into_iter().flatten().collect();
+        let recipe = recipe(controller, &options)
+            .map_err(|_| PyValueError::new_err(format!("{controller}, {option:?}: no such")))?;
+        let Judgement {
+            likeness,
+            checks,
+            followed,
+        } = py.detach(|| judge(&self.recording, &recipe, self.handshake));
+        let checks = checks
+            .iter()
+            .map(|check| row(py, check))
+            .collect::<PyResult<_>>()?;
+        let moments = &followed.moments;
+        let integer = |of: fn(&paceline_conformance::shadow::Moment) -> u64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(
+                moments.iter().map(|m| of(m) as i64),
+            ))
+        };
+        let pace = moments
+            .iter()
+            .map(|moment| moment.pace.map(|pace| 8.0 * pace));
+        let phases = moments.iter().map(|moment| moment.phase);
+        let columns: [(&str, ArrayRef); 5] = [
+            ("t_ns", integer(|moment| moment.at)),
+            ("pace_bps", Arc::new(Float64Array::from_iter(pace))),
+            ("window_bytes", integer(|moment| moment.window)),
+            ("in_flight_bytes", integer(|moment| moment.in_flight)),
+            ("phase", Arc::new(StringArray::from_iter_values(phases))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns);
+        let batch = batch.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((likeness, checks, Table::new(batch)))
+    }
+}
+
+/// An option's value from a number.
+fn value_of(controller: &str, name: &str, value: f64) -> Option<(&'static str, OptionValue)> {
+    let spec = controllers().iter().find(|spec| spec.name == controller)?;
+    let option = spec.options().find(|option| option.name == name)?;
+    let gain = || Gain::from_millionths((value * f64::from(Gain::SCALE)).round() as u32);
+    let value = match option.kind {
+        OptionKind::Gain(..) => OptionValue::Gain(gain()),
+        OptionKind::Share | OptionKind::ShareAboveZero => OptionValue::Share(gain()),
+        OptionKind::Count(..) => OptionValue::Count(value.round() as u64),
+        OptionKind::Duration(..) => {
+            OptionValue::Duration(Duration::from_micros((value * 1e6).round() as u64))
+        }
+        _ => return None,
+    };
+    Some((option.name, value))
+}
+
+fn row<'py>(py: Python<'py>, check: &Check) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    let bound = |value: f64| value.is_finite().then_some(value);
+    dict.set_item("id", check.id)?;
+    dict.set_item("section", check.section)?;
+    dict.set_item("requires", check.requires)?;
+    dict.set_item("verdict", check.verdict.word())?;
+    dict.set_item("measured", check.measured)?;
+    dict.set_item("least", bound(check.bounds.0))?;
+    dict.set_item("most", bound(check.bounds.1))?;
+    dict.set_item("unit", check.unit)?;
+    dict.set_item("count", check.count)?;
+    dict.set_item("t_ns", check.at)?;
+    dict.set_item("why", check.why)?;
+    Ok(dict)
+}

@@ -1,0 +1,178 @@
+"""Whether a flow does what BBR says, from its packets: by the shadows of the algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from paceline import _paceline
+from paceline.errors import UnjudgeableError
+from paceline.later import polars as pl
+
+if TYPE_CHECKING:
+    from paceline.runs import Run
+
+Verdict = Literal["fits", "broken", "cannot be told"]
+
+#: The algorithms that have a shadow; of two that fit alike the first is named.
+SHADOWS = ("bbr3", "bbr3-linux", "bbr2", "bbr1")
+#: What a broken check may come from: an option of `bbr3`, with its values; without, what was
+#: measured.
+_CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
+    "startup.pacing": (("startup_pacing_gain", None), ("full_bw_rounds", (1, 2, 4, 5))),
+    "startup.window": (("startup_cwnd_gain", (2.25, 2.5, 2.77, 2.885, 3)),),
+    "startup.use": (("startup_pacing_gain", (2, 2.25, 2.5)), ("startup_cwnd_gain", (1.5, 1.75))),
+    "drain.pacing": (("drain_pacing_gain", None),),
+    "drain": (("full_bw_rounds", (4, 5, 6)), ("max_drain_rounds", (5, 10, 100))),
+    "down.pacing": (("probe_down_pacing_gain", None), ("pacing_margin", (0, 0.02, 0.03, 0.05))),
+    "cruise.pacing": (("probe_cruise_pacing_gain", None), ("pacing_margin", (0, 0.02, 0.03, 0.05))),
+    "refill.pacing": (("probe_refill_pacing_gain", None),),
+    "up.pacing": (("probe_up_pacing_gain", None),),
+    "cruise.least": (("headroom", (0.2, 0.3, 0.5)),),
+    "cruise.most": (("headroom", (0, 0.05)),),
+    "up.window": (("probe_up_cwnd_gain", (2.5, 2.75, 3)),),
+    "up.least": (("full_bw_rounds", (1, 2)), ("probe_up_cwnd_gain", (1.5, 2))),
+    "probe_rtt.window": (
+        ("probe_rtt_cwnd_gain", (0.75, 1)),
+        ("probe_rtt_interval", (7.5, 10, 20, 30)),
+        ("probe_rtt_duration", (0.05, 0.1, 0.15)),
+    ),
+    "probe_rtt.depth": (("probe_rtt_cwnd_gain", (0, 0.25)),),
+    "probe_rtt.interval": (("probe_rtt_interval", (1, 2, 2.5, 3, 4)),),
+    "probe_rtt.duration": (("probe_rtt_duration", (0.05, 0.1, 0.3, 0.4, 0.5, 1)),),
+}
+#: Rows of ``packets`` that a sender sees of its own flow.
+_KINDS = {"send": 0, "retransmit": 0, "ack": 1, "sack": 2}
+#: The least share of time in which a flow that fits does what its shadow allows.
+_LIKE = 0.5
+#: A recording with fewer packets shows no cycle of any BBR.
+_LEAST = 200
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the shadow of one algorithm says of a flow."""
+
+    name: str
+    #: The share of time in which the flow did what the algorithm allows.
+    likeness: float
+    #: Each check: its id, section, requirement, measure with bounds and unit, and verdict.
+    checks: list[dict[str, Any]]
+    #: What the shadow allowed after each ACK.
+    moments: pl.DataFrame
+
+    def having(self, verdict: str) -> list[dict[str, Any]]:
+        """Return the checks with this verdict."""
+        return [check for check in self.checks if check["verdict"] == verdict]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the flow is what the shadow is of."""
+        if self.having("broken"):
+            return "broken"
+        # A shadow that stays in Startup, say, breaks nothing beside a flow with little to send.
+        is_like = self.checks[-1]["verdict"] == "held" and self.likeness >= _LIKE
+        return "fits" if is_like else "cannot be told"
+
+
+def judge(run: Run, flow: int, names: Sequence[str] = SHADOWS) -> list[Judged]:
+    """Judge a flow by the shadows of these algorithms, the one that fits best first."""
+    packets = _packets(run, flow)
+    judged = []
+    for name in names:
+        likeness, checks, moments = packets.judge(name)
+        judged.append(Judged(name, likeness, checks, pl.DataFrame(moments)))
+    return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
+
+
+def causes(run: Run, flow: int, judged: Judged) -> list[tuple[str, float]]:
+    """Return options of `bbr3` at values with which the shadow no longer departs from the flow."""
+    if judged.name != "bbr3":
+        return []
+    packets = _packets(run, flow)
+    tried: dict[tuple[str, float], None] = {}
+    for check in judged.having("broken"):
+        for option, values in _CAUSES.get(check["id"], ()):
+            for value in values or (round(check["measured"], 3),):
+                tried[option, value] = None
+    found = []
+    for option, value in tried:
+        likeness, checks, moments = packets.judge("bbr3", (option, value))
+        one = Judged("bbr3", likeness, checks, pl.DataFrame(moments))
+        if one.verdict == "fits" and likeness >= judged.likeness:
+            found.append((likeness, option, value))
+    return [(option, value) for _, option, value in sorted(found, reverse=True)]
+
+
+def _packets(run: Run, flow: int) -> _paceline.Packets:
+    table = run.packets
+    if table.is_empty():
+        message = "no packets are recorded"
+        hint = "a run needs `record.packets = true` in [run]; a capture, the sender's own packets"
+        raise UnjudgeableError((message, hint))
+    rows = table.filter(pl.col("flow") == flow).with_columns(pl.col("kind").cast(pl.String))
+    sent = rows.filter(pl.col("kind").is_in(["send", "retransmit"]))
+    if sent.height < _LEAST:
+        message = f"flow {flow} sent {sent.height} packets, and no cycle of BBR shows in these"
+        raise UnjudgeableError((message, "record a bulk transfer of 20 s or longer"))
+    if not rows["kind"].is_in(["ack", "sack"]).any():
+        rows = _with_acks(run, flow, rows, sent)
+    rows = rows.filter(pl.col("kind").is_in(list(_KINDS)))
+    columns = (
+        rows["t_ns"].cast(pl.UInt64),
+        rows["kind"].replace_strict(_KINDS, return_dtype=pl.UInt8),
+        rows["seq_bytes"].cast(pl.UInt64),
+        rows["len_bytes"].cast(pl.UInt64),
+    )
+    described = run.flows.filter(pl.col("flow") == flow)
+    mss = int(described["mss_bytes"][0] or sent["len_bytes"].mode()[0])
+    at, kind, seq, length = (column.to_numpy(writable=True) for column in columns)
+    packets = _paceline.Packets(at, kind, seq, length, mss, _handshake(run, flow, described))
+    least, base = packets.min_rtt_ns, described["base_rtt_ns"][0]
+    if least is None or (run.source is not None and (base is None or 2 * least < base)):
+        message = f"flow {flow} was not recorded at its sender: its ACKs follow data too soon"
+        hint = "record at the sender; a capture cut to headers is enough (`tcpdump -s 128`)"
+        raise UnjudgeableError((message, hint))
+    return packets
+
+
+def _with_acks(run: Run, flow: int, rows: pl.DataFrame, sent: pl.DataFrame) -> pl.DataFrame:
+    """Return the packets of a QUIC flow whose ACKs are encrypted, recorded at both ends.
+
+    A packet counts as acknowledged when its ACK can be back. Packets are numbered, not placed in a
+    stream: each gets a place of its own.
+    """
+    delivered = rows.filter(pl.col("kind") == "deliver")
+    rtt = run.flows.filter(pl.col("flow") == flow)["base_rtt_ns"][0]
+    if delivered.is_empty() or rtt is None:
+        message = "the recording has no acknowledgments of this flow"
+        hint = "record at the sender: a capture of TCP, or a qlog with the packets' ACK frames"
+        raise UnjudgeableError((message, hint))
+    ends = sent["len_bytes"].cum_sum()
+    places = sent.select(number="seq_bytes", place=ends - sent["len_bytes"])
+    return (
+        pl.concat(
+            [
+                sent,
+                delivered.with_columns(
+                    pl.col("t_ns") + rtt // 2, kind=pl.lit("sack", dtype=pl.String)
+                ),
+            ]
+        )
+        .join(places, left_on="seq_bytes", right_on="number", how="inner")
+        .with_columns(seq_bytes="place")
+        .sort("t_ns", maintain_order=True)
+    )
+
+
+def _handshake(run: Run, flow: int, described: pl.DataFrame) -> int | None:
+    """Return the round trip of the connection's set-up, if it is known."""
+    events = run.events.filter(
+        (pl.col("flow") == flow) & (pl.col("kind").cast(pl.String) == "established")
+    )
+    start = described["start_ns"][0]
+    if not events.is_empty() and start is not None:
+        return int(events["t_ns"][0] - start)
+    rtt = described["base_rtt_ns"][0]
+    return None if rtt is None else int(rtt)
