@@ -139,6 +139,13 @@ impl Lanes {
         (lane.queue.len() == 1).then_some(lane.last_arrival)
     }
 
+    /// Whether a reply that begins a lane now has arrived.
+    pub fn is_passed(&self, now: Instant, number: usize) -> bool {
+        let lane = &self.lanes[number];
+        let at_once = lane.delay == Duration::ZERO && self.slot == Duration::ZERO;
+        at_once && lane.queue.is_empty() && lane.last_arrival <= now
+    }
+
     /// The next reply to arrive on a lane, and its flow. It is large: the caller reads it in place,
     /// and then removes it with [`Self::arrived`].
     #[inline]

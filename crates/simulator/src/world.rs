@@ -435,6 +435,20 @@ impl World {
         self.transmit(index);
     }
 
+    /// The same of a reply after its last link, if nothing is left of its way.
+    fn reply_passed(&mut self, index: usize, reply: &Reply) {
+        match (reply, &mut self.flows[index].stage) {
+            (Reply::Ack(ack), Stage::Open(sender)) => {
+                self.journal.acknowledged(self.now, index as u32, ack);
+                sender.on_ack(self.now, ack);
+            }
+            // The connection has ended.
+            (Reply::Ack(_), _) => return,
+            (other, _) => self.replied(index, other),
+        }
+        self.transmit(index);
+    }
+
     /// The handshake is complete.
     fn establish(&mut self, index: usize) {
         let flow = &mut self.flows[index];
@@ -555,14 +569,20 @@ impl World {
             }
             None => {
                 let first = flow.plan.route[0];
-                let due = self.agenda.due(self.sources.link(first));
-                // A packet that joins others does not arrive before them.
-                let joins = due < Instant::MAX && self.links[first].is_plain();
-                debug_assert!(!joins || self.links[first].next_arrival() == Some(due));
-                if !joins {
-                    self.link_due(first);
-                }
+                self.joined(first);
             }
+        }
+    }
+
+    /// A link has been offered packets.
+    #[inline(always)]
+    fn joined(&mut self, link: usize) {
+        let due = self.agenda.due(self.sources.link(link));
+        // A packet that joins others does not arrive before them.
+        let joins = due < Instant::MAX && self.links[link].is_plain();
+        debug_assert!(!joins || self.links[link].next_arrival() == Some(due));
+        if !joins {
+            self.link_due(link);
         }
     }
 

@@ -206,7 +206,9 @@ impl World {
         let flow = &mut self.flows[index];
         flow.acks_sent += 1;
         let first = flow.plan.back[0];
-        self.pass_on(first, packet);
+        let verdict = self.links[first].enqueue(self.now, *packet);
+        self.forwarded(packet, verdict);
+        self.joined(first);
     }
 
     /// A reply has crossed a link: the next one follows, or the rest of its way.
@@ -226,7 +228,11 @@ impl World {
         if let Reply::Datagram { ecn, .. } = &mut reply {
             *ecn = marked;
         }
-        self.end_reply(index, reply, true);
+        let flow = &self.flows[index];
+        match flow.host.is_none() && self.lanes.is_passed(self.now, flow.plan.lane) {
+            true => self.reply_passed(index, &reply),
+            false => self.end_reply(index, reply, true),
+        }
     }
 
     /// A link on the way accepts a packet, or refuses it.
