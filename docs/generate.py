@@ -164,6 +164,8 @@ below. `paceline list columns TABLE` says the same.
 - `run.json` has `guests` where a flow's controller is not part of the program: its `name`,
   `language`, `file` and that file's `sha256`; and `incomplete`, why the run stopped, where it did
   before its end.
+- A return direction of a link is a link of its own, with rows of `queue` as any other: `return_of`
+  in `run.json` is the position of the link whose direction it is. Other links have no `return_of`.
 - `schema` in `run.json` and in each table is 2. A record whose `run.json` has another is refused.
 - A change that the scenario asks for is a row of `events` of kind `change` for each of its keys:
   `key` is the scenario's (`rate`, `rtt`, `loss`, `loss.p`, `hold.packets`, `policer.rate`,

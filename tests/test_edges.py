@@ -83,8 +83,13 @@ def tables(run: paceline.Run) -> dict[str, Any]:
 
 def test_the_table_has_every_key_of_events() -> None:
     schema = json.loads(paceline.schema())["$defs"]
-    path = set(schema["PathChange"]["properties"]) - {"link"}
+    path = set(schema["PathChange"]["properties"]) - {"link", "return"}
     assert path == set(PATH)
+    # A key of links is one in both directions.
+    both = path - {"rtt", "ack_aggregation"}
+    assert set(schema["ReturnChange"]["properties"]) == both
+    of_link = both - {"drop", "hold"} | {"queue"}
+    assert set(schema["ReturnSection"]["properties"]) == of_link
     assert set(schema["FlowChange"]["properties"]) == {"flow", "app"}
     assert set(schema["Event"]["properties"]) == {"when", "for", "path", "flow"}
 
@@ -127,6 +132,27 @@ def test_each_event_that_is_accepted_changes_the_run(app: str) -> None:
         paused = paceline.run(until).samples
         late = paused.filter(paused["t_ns"] >= 1_200_000_000)["goodput_bytes"]
         assert late.n_unique() == 1
+
+
+def test_each_key_of_a_link_acts_on_its_return_direction() -> None:
+    back = '[path.return]\nrate = "1 Mbit/s"\nqueue.size = "20 packets"\n'
+    plain = HEAD.replace("[run]\n", "[run]\nrecord.packets = true\n") + back + flows("bulk")
+    without = paceline.run(plain).packets.to_dict(as_series=False)
+    for key, change in PATH.items():
+        if key in ("rtt", "ack_aggregation"):
+            continue
+        change = change.replace("1 Mbit/s", "100 kbit/s").replace("500 kbit", "50 kbit")
+        run = paceline.run(plain + event(f"path.return = {{ {change} }}"))
+        assert run.packets.to_dict(as_series=False) != without, key
+        changes = run.events.filter(run.events["kind"].cast(str) == "change")
+        assert set(changes["link"]) == {1}, key
+        wanted = ["events[0].path.return"]
+        text = HEAD + flows("bulk") + event(f"path.return = {{ {change} }}")
+        assert refused(text) == wanted
+        assert refused(plain + event(f"path.return = {{ {change} }}"), "vm") == [
+            "path.return",
+            *wanted,
+        ]
 
 
 @pytest.mark.parametrize("stack", ["", 'stack = "quinn"\n', 'stack = "noq"\n'])
@@ -370,6 +396,8 @@ FLOW_KEYS = {
     "stop": 'stop = "2 s"',
     "rtt": 'rtt = "30 ms"',
     "route": 'route = ["bottleneck", "b"]',
+    "direction": 'direction = "up"',
+    "return_route": 'return_route = ["b"]',
     "app": 'app = { rate = "1 Mbit/s" }',
     "initial_window": 'initial_window = "3 packets"',
     "ack": 'ack.every = "4 packets"',
@@ -407,8 +435,9 @@ def test_each_key_of_a_flow_acts_or_is_refused(stack: str) -> None:
     text = HEAD.replace("[run]\n", "[run]\nrecord.packets = true\n")
     # Fast enough for bursts.
     text = text.replace("10 Mbit/s", "100 Mbit/s").replace("[path]\n", '[path]\nloss = "0.01 %"\n')
+    text += '[path.return]\nrate = "50 Mbit/s"\nqueue.size = "1 bdp"\n'
     text += '[[links]]\nname = "b"\nrate = "90 Mbit/s"\nqueue.size = "1 bdp"\n'
-    text += f"[[flows]]\n{stack}\n"
+    text += f'return.jitter = "1 ms"\n[[flows]]\n{stack}\n'
     without = paceline.run(text).packets.to_dict(as_series=False)
     for key, written in FLOW_KEYS.items():
         # A nested key is refused by its section.

@@ -159,6 +159,32 @@ def test_expectations_are_judged_in_units() -> None:
     assert re.search(r"<b>failed</b> .*RTT, 95th.*ms <span>\(less than 1.000 ms expected", page)
 
 
+def test_the_return_direction_has_panels_and_a_place_in_the_sketch() -> None:
+    text = """schema = 1
+[run]
+duration = "3 s"
+[path]
+rate = "20 Mbit/s"
+rtt = "40 ms"
+queue.size = "1 bdp"
+[path.return]
+rate = "100 kbit/s"
+queue.size = "5 packets"
+[[flows]]
+cc = "reno"
+"""
+    run = paceline.run(text)
+    assert run.returns == [None, 0]
+    titles = [panel.title for panel in Sketch(run).overview()]
+    assert titles[-2] == "Queue in the return direction"
+    assert titles[-1].startswith("Packets dropped in the return direction")
+    delay = Sketch(run).overview()[-2].series[1]
+    # Five packets and one in transmission, of 52 to 88 bytes (four SACK blocks): 4.16 to 7.04 ms.
+    assert 20 < max(value or 0 for value in delay.values) <= 42.24
+    _, link, _ = path.boxes(text)
+    assert link.lines[-2:] == ["return: 100 kbit/s", "return: droptail queue 5 packets"]
+
+
 def test_the_path_is_drawn_from_sender_to_receiver() -> None:
     links = (
         '[[links]]\nname = "access"\nrate = "100 Mbit/s"\ndelay = "3 ms"\n'

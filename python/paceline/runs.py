@@ -198,6 +198,11 @@ class Run:
         return self.inner.links()
 
     @property
+    def returns(self) -> list[int | None]:
+        """For each link, the position of the link whose return direction it is, if it is one."""
+        return self.inner.returns()
+
+    @property
     def seed(self) -> int:
         """Seed of all randomness."""
         return int(self.summary["seed"])

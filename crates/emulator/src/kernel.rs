@@ -129,7 +129,7 @@ pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
         let message = format!("the emulator runs no more than {MOST_FLOWS} flows");
         say("flows".into(), &message, "run it in the simulator");
     }
-    let service = experiment::service(scenario).ok();
+    let service = experiment::service(scenario, 0).ok();
     let first = service.as_ref().map(experiment::rate);
     let links = std::iter::once(("path.rate".to_owned(), first));
     let others = scenario.links.iter().enumerate();

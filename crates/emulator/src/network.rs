@@ -342,7 +342,7 @@ impl<'a> Network<'a> {
 
     /// Whether the packet counts of every link balance.
     pub fn audit(&self) -> Result<(), Unbalanced> {
-        audit(self.plan.scenario, &self.links)
+        audit(&self.plan.info.links, &self.links)
     }
 
     /// The error of the rate of the path's own link while it was busy.

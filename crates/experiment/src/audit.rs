@@ -1,7 +1,7 @@
 //! Conservation: every packet offered to a link is accounted for.
 
 use paceline_path::{Counters, Link, Packet};
-use paceline_scenario::Scenario;
+use paceline_record::LinkInfo;
 
 /// A link whose packet counts do not balance: a defect of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,12 +23,9 @@ pub struct Unbalanced {
 ///
 /// # Errors
 /// The first link whose packet counts do not balance.
-pub fn audit<P: Packet + Clone>(scenario: &Scenario, links: &[Link<P>]) -> Result<(), Unbalanced> {
-    let names = scenario.links.iter().map(|link| &link.name);
-    std::iter::once(&scenario.path.name)
-        .chain(names)
-        .zip(links)
-        .try_for_each(|(name, link)| balance(name, link.counters()))
+pub fn audit<P: Packet + Clone>(known: &[LinkInfo], links: &[Link<P>]) -> Result<(), Unbalanced> {
+    let mut links = known.iter().zip(links);
+    links.try_for_each(|(known, link)| balance(&known.name, link.counters()))
 }
 
 fn balance(link: &str, counters: &Counters) -> Result<(), Unbalanced> {

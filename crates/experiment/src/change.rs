@@ -93,22 +93,14 @@ pub(crate) fn of_event(scenario: &Scenario, event: &Event) -> Vec<Change> {
 }
 
 fn of_path(scenario: &Scenario, path: &PathChange) -> Vec<Change> {
-    let named = path.link.as_ref();
-    let number = named
-        .and_then(|name| scenario.link_number(name))
-        .unwrap_or(0);
-    let rate = path
-        .rate
-        .map(|change| Change::Link(number, LinkChange::Rate(change)));
-    let rtt = path.rtt.map(Change::Rtt);
-    let keys = path
-        .keys
-        .keys()
-        .map(|key| Change::Link(number, LinkChange::Key(key)));
-    let slot = path.ack_aggregation.map(Change::AckAggregation);
-    rate.into_iter()
-        .chain(rtt)
-        .chain(keys)
-        .chain(slot)
-        .collect()
+    let mut rtt = path.rtt.map(Change::Rtt);
+    let mut changes = Vec::new();
+    for change in path.directions(scenario) {
+        let of_link = |to| Change::Link(change.number, to);
+        changes.extend(change.rate.map(LinkChange::Rate).map(of_link));
+        changes.extend(rtt.take());
+        changes.extend(change.keys.keys().map(LinkChange::Key).map(of_link));
+    }
+    changes.extend(path.ack_aggregation.map(Change::AckAggregation));
+    changes
 }

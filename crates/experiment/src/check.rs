@@ -8,6 +8,7 @@ use paceline_record::regular;
 use paceline_scenario::{
     BoundUnit, Diagnostic, RateSource, Scenario, SweepSection, metric_of_flow,
 };
+use paceline_units::Rate;
 
 /// The hint for a misspelled name, if one of `names` is similar.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
@@ -39,15 +40,20 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     resolve(scenario).err().unwrap_or_default()
 }
 
-/// The service of the path's own link, if there is no error.
-pub(crate) fn resolve(scenario: &Scenario) -> Result<Service, Vec<Diagnostic>> {
+/// The services of all links, by number, if there is no error.
+pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<Service>, Vec<Diagnostic>> {
     let mut wrong = metrics(scenario);
-    match service(scenario) {
-        Ok(service) if wrong.is_empty() => return Ok(service),
-        Ok(_) => {}
-        Err(error) => wrong.push(*error),
+    let mut services = Vec::new();
+    for number in 0..scenario.link_count() {
+        match service(scenario, number) {
+            Ok(service) => services.push(service),
+            Err(error) => wrong.push(*error),
+        }
     }
-    Err(wrong)
+    match wrong.is_empty() {
+        true => Ok(services),
+        false => Err(wrong),
+    }
 }
 
 /// The metrics that a sweep looks at, by their names in full: a unit may be left out of the file.
@@ -108,21 +114,24 @@ fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
     wrong
 }
 
-/// How the path's own link serves: at a rate, or along the scenario's trace.
+/// How a link or a return direction serves, by its number: at a rate, along the scenario's trace, or
+/// at once.
 ///
 /// # Errors
 /// The error in the trace.
-pub fn service(scenario: &Scenario) -> Result<Service, Box<Diagnostic>> {
-    match &scenario.path.rate {
-        RateSource::Fixed(rate) => Ok(Service::Fixed(*rate)),
-        RateSource::Trace { .. } => read_trace(&scenario.trace_path().unwrap_or_default())
-            .map(Service::Trace)
-            .map_err(|message| {
-                let hint = "a trace holds one whole number of milliseconds a line, each a \
-                            1500-byte delivery opportunity (mahimahi's format)";
-                Box::new(scenario.diagnostic("path.rate.trace", message, Some(hint.into())))
-            }),
+pub fn service(scenario: &Scenario, number: usize) -> Result<Service, Box<Diagnostic>> {
+    if let Some((key, path)) = scenario.trace_of(number) {
+        let refused = |message| {
+            let hint = "a trace holds one whole number of milliseconds a line, each a \
+                        1500-byte delivery opportunity (mahimahi's format)";
+            Box::new(scenario.diagnostic(&key, message, Some(hint.into())))
+        };
+        return read_trace(&path).map(Service::Trace).map_err(refused);
     }
+    Ok(Service::Fixed(match scenario.rate_source(number) {
+        Some(RateSource::Fixed(rate)) => rate,
+        _ => Rate::INFINITE,
+    }))
 }
 
 /// Whether a bound of this kind is comparable with a metric in this unit.

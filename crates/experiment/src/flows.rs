@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use paceline_scenario::{FlowGroup, Scenario};
 use paceline_units::options::Choice;
-use paceline_units::{Duration, Instant, Rng};
+use paceline_units::{Direction, Duration, Instant, Rng};
 
 use crate::seed::seed_of;
 use crate::ways::Ways;
@@ -28,6 +28,8 @@ pub struct FlowPlan {
     pub header: u32,
     /// The links that its data crosses, by number.
     pub route: Box<[usize]>,
+    /// Those that its ACKs cross, before the lane.
+    pub back: Box<[usize]>,
     /// The index of the return lane that carries its ACKs.
     pub lane: usize,
     /// Its name in plots.
@@ -50,7 +52,7 @@ pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan>, Ways) {
     let mut flows = Vec::new();
     for group in &scenario.flows {
         let shared = Arc::new(group.clone());
-        let route = route(scenario, group);
+        let (route, back) = routes(scenario, group);
         let mss = mss(scenario, group);
         for nth in 0..group.count {
             let label = group.label.as_deref().filter(|label| !label.is_empty());
@@ -61,8 +63,9 @@ pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan>, Ways) {
                 base_rtt: group.rtt.unwrap_or(scenario.path.rtt),
                 mss,
                 header: u32::try_from(group.header().get()).unwrap_or(u32::MAX),
-                lane: ways.lane_of(scenario, group, &route),
+                lane: ways.lane_of(scenario, group, route.iter().chain(&back)),
                 route: route.clone(),
+                back: back.clone(),
                 label: label.map_or_else(|| format!("{} {}", name(group), flows.len()), Into::into),
             });
         }
@@ -85,14 +88,25 @@ fn start(group: &FlowGroup, nth: u32, rng: &mut Rng) -> Instant {
     Instant::ZERO + group.start + group.stagger * u64::from(nth) + jitter
 }
 
-/// The links that a group's data crosses, by number.
-fn route(scenario: &Scenario, group: &FlowGroup) -> Box<[usize]> {
-    match &group.route {
-        None => Box::new([0]),
-        Some(names) => names
-            .iter()
-            .filter_map(|name| scenario.link_number(name))
-            .collect(),
+/// The links that a group's data crosses, by number, and those that its ACKs cross.
+fn routes(scenario: &Scenario, group: &FlowGroup) -> (Box<[usize]>, Box<[usize]>) {
+    let numbers = |names: &[String]| -> Vec<usize> {
+        let numbers = names.iter().map(|name| scenario.link_number(name));
+        numbers.flatten().collect()
+    };
+    let route = match &group.route {
+        None => vec![0],
+        Some(names) => numbers(names),
+    };
+    let back: Vec<usize> = match &group.return_route {
+        None => route.iter().rev().copied().collect(),
+        Some(names) => numbers(names),
+    };
+    let back = back.into_iter();
+    let back = back.filter_map(|link| scenario.return_number(link));
+    match group.direction {
+        Direction::Down => (route.into(), back.collect()),
+        Direction::Up => (back.collect(), route.into()),
     }
 }
 

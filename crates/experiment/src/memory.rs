@@ -96,10 +96,10 @@ impl Plan<'_> {
         const FLOW: u64 = 8_000;
         /// An event in its text, parsed, resolved and recorded forms.
         const EVENT: u64 = 1_500;
-        let trace = match &self.service {
+        let traces = self.services.iter().map(|service| match service {
             Service::Fixed(_) => 0,
             Service::Trace(trace) => trace.opportunities() as u64 * 8,
-        };
+        });
         let queues = self.links.iter().map(|link| {
             let choices = std::iter::once(&link.queue.kind).chain(&link.queue.early_signals);
             let aqms = choices.filter_map(|choice| Aqm::named(choice.name, &choice.options));
@@ -107,7 +107,7 @@ impl Plan<'_> {
         });
         self.flows.len() as u64 * FLOW
             + self.scenario.events.len() as u64 * EVENT
-            + trace
+            + traces.sum::<u64>()
             + queues.sum::<u64>()
     }
 }

@@ -20,9 +20,9 @@ pub struct Plan<'s> {
     pub seed: u64,
     /// The record's description of the run before it begins.
     pub info: RunInfo,
-    /// The service of the path's own link at the start of the run.
-    pub service: Service,
-    /// The path's own link, then the others.
+    /// The services of all links at the start of the run.
+    pub services: Vec<Service>,
+    /// The path's own link, then the others, then the return directions.
     pub links: Vec<LinkSection>,
     /// The return paths.
     pub ways: Ways,
@@ -42,18 +42,28 @@ impl<'s> Plan<'s> {
         seed: u64,
         backend: &str,
     ) -> Result<Self, Vec<Diagnostic>> {
-        let service = check::resolve(scenario)?;
+        let services = check::resolve(scenario)?;
         let (flows, ways) = flows::flows(scenario, seed);
         let path = &scenario.path;
-        let own = path.own_link(network::rate(&service), ways.delays(path.rtt).link);
-        let links: Vec<_> = std::iter::once(own)
+        let delays = ways.delays(path.rtt);
+        let rate = |number: usize| services.get(number).map_or(Rate::INFINITE, network::rate);
+        let returns = scenario.returns().zip(1 + scenario.links.len()..);
+        let returns = returns.map(|((link, back), number)| {
+            let delay = match link {
+                0 => delays.back,
+                _ => Duration::ZERO,
+            };
+            back.as_link(scenario.link_title(number), rate(number), delay)
+        });
+        let links: Vec<_> = std::iter::once(path.own_link(rate(0), delays.link))
             .chain(scenario.links.iter().cloned())
+            .chain(returns)
             .collect();
         Ok(Self {
             scenario,
             seed,
             info: info(scenario, seed, backend, &flows, &links),
-            service,
+            services,
             script: script::script(scenario),
             links,
             ways,
@@ -88,14 +98,10 @@ impl<'s> Plan<'s> {
 
     /// The links at the start of the run.
     pub fn build_links<P: Packet + Clone>(&self) -> Vec<Link<P>> {
-        // The path's own may follow a trace.
-        let mut service = Some(self.service.clone());
         (0..)
             .zip(&self.links)
-            .map(|(number, section)| {
-                let service = service.take().unwrap_or(Service::Fixed(section.rate));
-                network::link(self.scenario, (number, section), service, self.seed)
-            })
+            .zip(&self.services)
+            .map(|(link, service)| network::link(self.scenario, link, service.clone(), self.seed))
             .collect()
     }
 }
@@ -143,7 +149,8 @@ fn info(
         links: crossing
             .into_iter()
             .zip(links)
-            .map(|(flows, link)| LinkInfo {
+            .enumerate()
+            .map(|(number, (flows, link))| LinkInfo {
                 name: link.name.clone(),
                 capacity: link.rate,
                 limit: match network::queue_limit(scenario, link) {
@@ -151,6 +158,7 @@ fn info(
                     QueueLimit::Packets(_) => Bytes::INFINITE,
                 },
                 flows,
+                return_of: scenario.return_of(number).map(|link| link as u32),
             })
             .collect(),
     };

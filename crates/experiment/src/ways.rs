@@ -5,8 +5,8 @@ use paceline_units::Duration;
 
 /// The return paths of all flows: uncongested, in order.
 ///
-/// Half of the shortest RTT is on the path's own link, the rest on each return path. When the
-/// path's RTT changes, its new value is divided in the same way; a flow with its own RTT keeps it.
+/// Half of the shortest RTT is on the path's own link, as much on its return direction if it has
+/// one, the rest on each return path. When the path's RTT changes, its new value is divided in the same way; a flow with its own RTT keeps it.
 #[derive(Clone, Debug)]
 pub struct Ways {
     lanes: Vec<Lane>,
@@ -20,8 +20,10 @@ pub struct Ways {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     rest: Rest,
-    /// Whether the data of its flows crosses the path's own link.
+    /// Whether its flows cross the path's own link.
     crosses: bool,
+    /// Whether they cross its return direction.
+    returns: bool,
     /// Whether there are hosts at its ends. A delay in one flow's hosts does not delay another
     /// flow: such a lane has one flow only.
     hosted: bool,
@@ -41,6 +43,8 @@ enum Rest {
 pub struct Delays {
     /// The propagation delay of the path's own link.
     pub link: Duration,
+    /// That of its return direction.
+    pub back: Duration,
     /// The delay of each lane.
     pub lanes: Vec<Duration>,
 }
@@ -73,15 +77,16 @@ impl Ways {
         }
     }
 
-    /// The lane of the next flow of a group, whose data crosses the links of `route`.
-    pub(crate) fn lane_of(
+    /// The lane of the next flow of a group, which crosses the links of `way` there and back.
+    pub(crate) fn lane_of<'w>(
         &mut self,
         scenario: &Scenario,
         group: &FlowGroup,
-        route: &[usize],
+        way: impl Iterator<Item = &'w usize> + Clone,
     ) -> usize {
-        let others = route
-            .iter()
+        let back = scenario.return_number(0);
+        let others = way
+            .clone()
             .filter_map(|number| scenario.links.get(number.checked_sub(1)?))
             .fold(Duration::ZERO, |sum, link| sum + link.delay);
         let lane = Lane {
@@ -89,7 +94,8 @@ impl Ways {
                 None if self.changes => Rest::OfPath(others),
                 own => Rest::Fixed(own.unwrap_or(scenario.path.rtt) - others),
             },
-            crosses: route.contains(&0),
+            crosses: way.clone().any(|link| *link == 0),
+            returns: way.clone().any(|link| Some(*link) == back),
             hosted: group.host.is_some(),
         };
         let known = self.lanes.iter().position(|known| *known == lane);
@@ -107,13 +113,20 @@ impl Ways {
         let link = crossing
             .map(|lane| lane.rest(rtt))
             .fold(half, Duration::min);
-        let back = |lane: &Lane| match lane.crosses {
+        let after = |lane: &Lane| match lane.crosses {
             true => lane.rest(rtt) - link,
             false => lane.rest(rtt),
         };
+        let returning = self.lanes.iter().filter(|lane| lane.returns);
+        let back = returning.map(after).fold(half, Duration::min);
+        let rest = |lane: &Lane| match lane.returns {
+            true => after(lane) - back,
+            false => after(lane),
+        };
         Delays {
             link,
-            lanes: self.lanes.iter().map(back).collect(),
+            back,
+            lanes: self.lanes.iter().map(rest).collect(),
         }
     }
 }
@@ -176,6 +189,52 @@ mod tests {
         // Half of 20 ms is more than the other link leaves of it.
         assert_eq!(shown[1], (5_000, vec![0, 5_000]));
         assert_eq!(shown[2], (1_000, vec![0, 1_000]));
+    }
+
+    #[test]
+    fn a_return_direction_takes_its_half() {
+        let text = "return = { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }\n[[flows]]\ncc = \"reno\"\n\
+            [[flows]]\ncc = \"reno\"\ndirection = \"up\"\nrtt = \"60 ms\"\n";
+        let scenario = crate::parse(&format!("{PATH}{text}"), "test.toml", &[]).unwrap();
+        let (flows, ways) = crate::flows::flows(&scenario, 1);
+        let Delays { link, back, lanes } = ways.delays(scenario.path.rtt);
+        let ms = |time: &Duration| time.as_micros() / 1000;
+        assert_eq!((ms(&link), ms(&back)), (20, 20));
+        assert_eq!(lanes.iter().map(ms).collect::<Vec<_>>(), [0, 20]);
+        let routes: Vec<_> = flows.iter().map(|f| (&f.route[..], &f.back[..])).collect();
+        assert_eq!(routes, [(&[0][..], &[1][..]), (&[1], &[0])]);
+    }
+
+    #[test]
+    fn acks_come_back_the_same_way_or_by_their_own() {
+        let link = |name: &str, more: &str| {
+            format!(
+                "[[links]]\nname = \"{name}\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 MB\"\n{more}"
+            )
+        };
+        let links = link("a", "return = {}\n")
+            + &link("b", "")
+            + &link(
+                "c",
+                "return = { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }\n",
+            );
+        let flow = "[[flows]]\ncc = \"reno\"\nroute = [\"a\", \"b\", \"bottleneck\", \"c\"]\n";
+        let own = format!("{flow}return_route = [\"a\", \"c\"]\n");
+        let up = format!("{flow}direction = \"up\"\n");
+        let text = format!("{PATH}{flow}{own}{up}{links}");
+        let scenario = crate::parse(&text, "test.toml", &[]).unwrap();
+        let flows = crate::flows::flows(&scenario, 1).0;
+        // The path's link, a, b and c, and the return directions of a and c.
+        let there = [1, 2, 0, 3];
+        let routes: Vec<_> = flows.iter().map(|f| (&f.route[..], &f.back[..])).collect();
+        assert_eq!(
+            routes,
+            [
+                (&there[..], &[5, 4][..]),
+                (&there, &[4, 5]),
+                (&[5, 4], &there)
+            ]
+        );
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl<P: Packet + Clone> Link<P> {
         let unharmed = self.loss.is_none() && self.duplicate.is_none() && self.reorder.is_none();
         let unscripted = self.scripted_drops == 0 && self.scripted_holds.is_empty();
         let steady = self.jitter == Duration::ZERO && self.slot == Duration::ZERO;
-        let fifo = self.discipline.is_none() && self.told.is_none() && self.policer.is_none();
+        let fifo = self.discipline.is_none() && self.policer.is_none();
         self.is_plain = unharmed && unscripted && steady && fifo;
     }
 
@@ -391,13 +391,12 @@ impl<P: Packet + Clone> Link<P> {
     /// [`Self::next_drop`].
     pub fn tell_drops(&mut self) {
         self.told.get_or_insert_default();
-        self.settle();
     }
 
-    /// Whether the link keeps them.
+    /// Whether there may be such packets, and the link keeps them.
     #[inline]
     pub fn tells_drops(&self) -> bool {
-        self.told.is_some()
+        self.told.is_some() && self.discipline.is_some()
     }
 
     /// The next packet that was dropped or lost after it had been accepted, and when. Only queues

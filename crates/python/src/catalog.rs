@@ -4,7 +4,7 @@ use paceline_congestion::controllers as registry;
 use paceline_congestion::options::OptionInfo;
 use paceline_record::metrics::{Better, Definition, FLOW_METRICS, METRICS};
 use paceline_record::{Column, Kind, TABLES, Table, column_name};
-use paceline_simulator::COUNTERS;
+use paceline_simulator::{ACK_COUNTERS, COUNTERS};
 use paceline_units::StackName;
 use paceline_units::options::Choice as _;
 use pyo3::prelude::*;
@@ -107,7 +107,7 @@ pub fn tables(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         doc,
         words: &[],
     };
-    let counters: Vec<Column> = COUNTERS.iter().map(counter).collect();
+    let counters: Vec<Column> = COUNTERS.iter().chain(ACK_COUNTERS).map(counter).collect();
     let table = |table: &Table| {
         let dict = PyDict::new(py);
         dict.set_item("name", table.name)?;

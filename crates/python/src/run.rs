@@ -107,6 +107,12 @@ impl Run {
         each.collect()
     }
 
+    /// For each link, the position of the link whose return direction it is, if it is one.
+    fn returns(&self) -> Vec<Option<u32>> {
+        let links = &self.inner.info().links;
+        links.iter().map(|link| link.return_of).collect()
+    }
+
     /// The run without its tables and its scenario: only the results.
     fn measured(&self) -> Self {
         Self::new(self.inner.measured())

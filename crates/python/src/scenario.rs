@@ -28,10 +28,10 @@ pub fn parse(
     // File names need not be text; the names in errors are.
     let file = &*file.to_string_lossy();
     let scenario = paceline_experiment::parse(text, file, overrides).map_err(RunError::Scenario)?;
-    if !files && scenario.trace_path().is_some() {
+    if !files && let Some((key, _)) = scenario.traces().next() {
         let hint = "`paceline run` reads them".to_owned();
         let message = "files are not read here";
-        let refused = scenario.diagnostic("path.rate.trace", message, Some(hint));
+        let refused = scenario.diagnostic(&key, message, Some(hint));
         return Err(RunError::Scenario(vec![refused]));
     }
     let diagnostics = engine::backend(engine).check(&scenario, guests);
@@ -97,10 +97,10 @@ impl CheckedScenario {
         self.scenario.flow_count()
     }
 
-    /// The file of its capacity trace, if it has one.
+    /// The files of its capacity traces.
     #[getter]
-    fn trace(&self) -> Option<PathBuf> {
-        self.scenario.trace_path()
+    fn traces(&self) -> Vec<PathBuf> {
+        self.scenario.traces().map(|(_, path)| path).collect()
     }
 
     /// Its sweep: `seeds`, `metrics` and `axes` [`keys`, `drawn`, `points` [`name`, `values`]],

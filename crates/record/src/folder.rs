@@ -75,12 +75,16 @@ impl Run {
     fn run_json(&self) -> Value {
         let info = self.info();
         let links = info.links.iter().map(|link| {
-            json!({
+            let mut object = json!({
                 "name": link.name,
                 "capacity_bps": (!link.capacity.is_infinite()).then(|| link.capacity.bps()),
                 "limit_bytes": (!link.limit.is_infinite()).then(|| link.limit.get()),
                 "flows": link.flows,
-            })
+            });
+            if let Some(of) = link.return_of {
+                object["return_of"] = json!(of);
+            }
+            object
         });
         let links: Vec<Value> = links.collect();
         let mut run = self.summary_json();

@@ -97,4 +97,7 @@ pub struct LinkInfo {
     pub limit: Bytes,
     /// The flows whose data crosses it; none for a link that carries only acknowledgments.
     pub flows: Vec<u32>,
+    /// The position of the link whose return direction it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub return_of: Option<u32>,
 }

@@ -275,7 +275,73 @@ pub const METRICS: &[MetricSpec] = &[
         }),
         compute: rate_recovery,
     },
+    Definition {
+        name: "return_goodput_bps",
+        label: "Goodput of uploads",
+        unit: Unit::BitsPerSecond,
+        better: Better::Higher,
+        formula: "payload that the receivers of flows whose data crosses a return direction handed over in order / length of the window",
+        window: "the window; absent without such a flow",
+        censored: None,
+        compute: |rows| rate(rows.return_goodput()?, rows.window?),
+    },
+    Definition {
+        name: "return_used_ratio",
+        label: "Return link used",
+        unit: Unit::Ratio,
+        better: Better::Higher,
+        formula: "wire bytes that the busiest return direction carried, ACKs included / bytes that it could have carried",
+        window: "the window; absent if it has no rate",
+        censored: None,
+        compute: |rows| {
+            let (carried, most) = rows.return_use()?;
+            ratio(carried as f64, most as f64)
+        },
+    },
+    Definition {
+        name: "return_queue_p50_ns",
+        label: "Median return queue delay",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "50th percentile, by nearest rank, of the time that a packet would wait in the queue of the busiest return direction",
+        window: QUEUE_WINDOW,
+        censored: None,
+        compute: |rows| percentile(rows.return_delays(), 50),
+    },
+    Definition {
+        name: "return_queue_p95_ns",
+        label: "Return queue delay, 95th percentile",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "95th percentile, likewise",
+        window: QUEUE_WINDOW,
+        censored: None,
+        compute: |rows| percentile(rows.return_delays(), 95),
+    },
+    Definition {
+        name: "return_ack_loss_ratio",
+        label: "ACKs lost",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "ACKs that links lost / ACKs that receivers sent over links, those of uploads included; the packets of a QUIC receiver count as ACKs",
+        window: "the whole run; flows whose ACKs cross a link",
+        censored: None,
+        compute: |rows| {
+            let known = |flow: &FlowSeries| Some((flow.acks_lost?, flow.acks_sent?));
+            let counts = rows.flows.iter().filter_map(known);
+            let add = |sum: (u64, u64), more: (u64, u64)| {
+                (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1))
+            };
+            let (lost, sent) = counts.fold((0, 0), add);
+            ratio(lost as f64, sent as f64)
+        },
+    },
 ];
+
+/// Whether a metric exists for every run. Those of the return direction need one.
+fn is_of(rows: &Series<'_>, name: &str) -> bool {
+    rows.has_return() || !name.starts_with("return_")
+}
 
 /// The metrics of one flow.
 pub const FLOW_METRICS: &[FlowMetricSpec] = &[
@@ -394,6 +460,16 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         }),
         compute: |rows, flow| Some(rows.time_to_rate(flow, FULL_RATE)? as f64),
     },
+    Definition {
+        name: "return_ack_loss_ratio",
+        label: "ACKs lost",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "ACKs that links lost / ACKs that the receiver sent",
+        window: "the whole run; absent if they cross no link",
+        censored: None,
+        compute: |_, flow| ratio(flow.acks_lost? as f64, flow.acks_sent? as f64),
+    },
 ];
 
 /// Where the time to full rate of a run is censored.
@@ -430,7 +506,8 @@ pub fn find<'a, F>(known: &'a [Definition<F>], name: &str) -> Option<&'a Definit
 /// The metrics of a run, in the order of their definition.
 pub(crate) fn of_run(rows: &Series<'_>) -> Vec<Metric> {
     let metric = |spec: &MetricSpec| measured(spec, |of| of(rows));
-    METRICS.iter().map(metric).collect()
+    let known = METRICS.iter().filter(|spec| is_of(rows, spec.name));
+    known.map(metric).collect()
 }
 
 /// The metrics of each flow, in the order of their definition.
@@ -438,6 +515,7 @@ pub(crate) fn of_flows(rows: &Series<'_>) -> Result<Vec<FlowMetrics>, RecordErro
     let of_flow = |(flow, states): (&FlowSeries, _)| FlowMetrics {
         flow: flow.flow,
         metrics: (FLOW_METRICS.iter())
+            .filter(|spec| is_of(rows, spec.name))
             .map(|spec| measured(spec, |of| of(rows, flow)))
             .collect(),
         states,
@@ -531,7 +609,8 @@ Every metric is a pure function over the tables of a run, defined in one place. 
 - A flow is *active* from its start to its stop, its finish or the end of the run, whichever is first.
 - The *window* runs from the first flow's start to the end of the last active time.
 - *Goodput* is payload that the receiver has passed to its application in order, each byte once. A counter is assumed to grow linearly between two rows.
-- The *bottleneck* is the link with data that carried the largest part of its capacity in the window; if two are equal, the first.
+- The *bottleneck* is the link with data that carried the largest part of its capacity in the window; if two are equal, the first. A return direction is it only if no other link carries data.
+- Metrics whose names begin with `return_` are of the return direction; a run without one does not have them.
 - Samples are taken at equal intervals, so that a percentile over them is weighted by time; rows between them, as `record.rounds` asks for, do not count.
 - An undefined time that has a place where it is *censored* was not missed: it is longer than what the run could show. A run's `censored` gives how long at least, and comparisons count it as that.
 - An RTT was *measured* in a sample if since the flow's sample before, data was acknowledged or the latest RTT changed. A flow that is idle, or waits for a timeout, has none, however long.

@@ -147,7 +147,7 @@ impl Series<'_> {
                 end: None,
             };
             let lossy = path.lossy.iter().filter(|(of, _)| *of == number);
-            capacity.between(span.from, span.to) == 0
+            (link.is_limited && capacity.between(span.from, span.to) == 0)
                 || lossy
                     .map(|(_, lossy)| lossy.meet(span))
                     .any(|both| both.is_some())

@@ -66,6 +66,11 @@ impl Recorder {
         }
     }
 
+    /// The description of the run.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
     /// A flow at one time. `show` passes the controller's own fields in the order of their
     /// declaration (`|visitor| controller.visit_state(visitor)`); fields left out at the end are
     /// null.

@@ -32,6 +32,8 @@ pub struct FlowSeries {
     pub(crate) sent: Option<u64>,
     pub(crate) retransmitted: Option<u64>,
     pub(crate) rto_count: Option<u64>,
+    pub(crate) acks_sent: Option<u64>,
+    pub(crate) acks_lost: Option<u64>,
     /// Of the slowest link that its data crosses, at the start.
     pub(crate) capacity: Option<Rate>,
     /// Payload over wire bytes of its full packets.
@@ -45,6 +47,10 @@ pub struct FlowSeries {
 pub(crate) struct LinkSeries {
     pub(crate) rows: Vec<usize>,
     pub(crate) flows: Vec<usize>,
+    /// Whether it is the return direction of a link.
+    pub(crate) is_return: bool,
+    /// Whether it has a rate.
+    pub(crate) is_limited: bool,
 }
 
 /// A change that the scenario makes: time, link, key and new value.
@@ -79,6 +85,7 @@ pub struct Series<'a> {
     changes: OnceCell<Option<Vec<Change<'a>>>>,
     sorted_rtts: OnceCell<Vec<i64>>,
     sorted_delays: OnceCell<Vec<i64>>,
+    sorted_return_delays: OnceCell<Vec<i64>>,
 }
 
 impl<'a> Series<'a> {
@@ -169,6 +176,7 @@ impl<'a> Series<'a> {
             changes: OnceCell::new(),
             sorted_rtts: OnceCell::new(),
             sorted_delays: OnceCell::new(),
+            sorted_return_delays: OnceCell::new(),
         })
     }
 
@@ -242,10 +250,20 @@ impl<'a> Series<'a> {
     /// The delays of the bottleneck's queue in its rows in the window, in rising order.
     pub(crate) fn delays(&self) -> &[i64] {
         self.sorted_delays
-            .get_or_init(|| match self.window.zip(self.bottleneck()) {
-                Some((window, link)) => self.pick(&link.rows, self.link_times, self.delays, window),
-                None => Vec::new(),
-            })
+            .get_or_init(|| self.delays_of(self.bottleneck()))
+    }
+
+    /// The same of the busiest return direction.
+    pub(crate) fn return_delays(&self) -> &[i64] {
+        self.sorted_return_delays
+            .get_or_init(|| self.delays_of(self.busiest_return()))
+    }
+
+    fn delays_of(&self, link: Option<&LinkSeries>) -> Vec<i64> {
+        match self.window.zip(link) {
+            Some((window, link)) => self.pick(&link.rows, self.link_times, self.delays, window),
+            None => Vec::new(),
+        }
     }
 
     fn pick(&self, rows: &[usize], times: &[i64], values: &Int64Array, span: Span) -> Vec<i64> {
@@ -297,14 +315,23 @@ impl<'a> Series<'a> {
     }
 
     /// Among the links that carry data, the busiest in the window; among equally busy ones, the
-    /// first.
+    /// first. A return direction is it only if no link carries data.
     fn bottleneck(&self) -> Option<&LinkSeries> {
+        let of = |is_return: bool| {
+            let carries = move |l: &&LinkSeries| !l.flows.is_empty() && l.is_return == is_return;
+            self.busiest(self.links.iter().filter(carries))
+        };
+        of(false).or_else(|| of(true))
+    }
+
+    /// The busiest return direction, whatever it carries.
+    fn busiest_return(&self) -> Option<&LinkSeries> {
+        self.busiest(self.links.iter().filter(|link| link.is_return))
+    }
+
+    fn busiest<'l>(&self, links: impl Iterator<Item = &'l LinkSeries>) -> Option<&'l LinkSeries> {
         let mut busiest: Option<(&LinkSeries, u128, u128)> = None;
-        for link in self
-            .links
-            .iter()
-            .filter(|l| !l.flows.is_empty() && !l.rows.is_empty())
-        {
+        for link in links.filter(|link| !link.rows.is_empty()) {
             let delivered = u128::from(self.on_link(link, self.delivered));
             let capacity = u128::from(self.on_link(link, self.capacities));
             // delivered / capacity of the two, without a division
@@ -326,6 +353,31 @@ impl<'a> Series<'a> {
         };
         self.window
             .map_or(0, |window| counter.between(window.from, window.to))
+    }
+
+    /// Whether a link has a return direction.
+    pub(crate) fn has_return(&self) -> bool {
+        self.links.iter().any(|link| link.is_return)
+    }
+
+    /// Wire bytes that the busiest return direction carried, and those that it could have carried.
+    pub(crate) fn return_use(&self) -> Option<(u64, u64)> {
+        let link = self.busiest_return().filter(|link| link.is_limited)?;
+        let grown = |values| self.on_link(link, values);
+        Some((grown(self.delivered), grown(self.capacities)))
+    }
+
+    /// Payload that the receivers of the flows whose data crosses return directions delivered in the
+    /// window.
+    pub(crate) fn return_goodput(&self) -> Option<u64> {
+        let window = self.window?;
+        let returns = self.links.iter().filter(|link| link.is_return);
+        let flows: BTreeSet<usize> = returns
+            .flat_map(|link| link.flows.iter().copied())
+            .collect();
+        let goodputs = flows.iter().filter_map(|k| self.flows.get(*k));
+        let sum = goodputs.map(|flow| self.goodput(flow, window)).sum();
+        (!flows.is_empty()).then_some(sum)
     }
 
     /// Goodput divided by the maximum that the bottleneck's capacity and the headers allow.
@@ -507,6 +559,8 @@ fn flow_series(table: TableView<'_>, duration: i64) -> Result<Vec<FlowSeries>, R
             sent: counter("sent_packets", row),
             retransmitted: counter("retransmitted_packets", row),
             rto_count: counter("rto_count", row),
+            acks_sent: counter("ack_sent_packets", row),
+            acks_lost: counter("ack_lost_packets", row),
             capacity: None,
             payload_ratio: f64::NAN,
             rows: Vec::new(),
@@ -537,6 +591,8 @@ fn link_series(
         LinkSeries {
             rows,
             flows: crossing,
+            is_return: link.return_of.is_some(),
+            is_limited: !link.capacity.is_infinite(),
         }
     };
     rows.into_iter().zip(&info.links).map(of_link).collect()

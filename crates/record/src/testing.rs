@@ -46,6 +46,7 @@ pub(crate) fn flow_info(flow: u32, start_ms: u64) -> FlowInfo {
 /// Ten seconds over one link of 1 MB/s that all flows cross, 90 % of it payload.
 pub(crate) fn run_info(flows: Vec<FlowInfo>) -> RunInfo {
     let link = LinkInfo {
+        return_of: None,
         name: "bottleneck".into(),
         capacity: Rate::from_bps(8_000_000),
         limit: Bytes::new(40_000),

@@ -30,6 +30,7 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     check.run();
     check.path();
     check.links();
+    check.returns();
     check.flows();
     check.events();
     check.work();
@@ -335,18 +336,19 @@ impl Check<'_> {
     /// may take. The capacity of a trace is not known here.
     fn work(&mut self) {
         let scenario = self.scenario;
-        let mut peak = match scenario.path.rate {
-            RateSource::Fixed(rate) => rate,
-            RateSource::Trace { .. } => Rate::ZERO,
-        };
-        for link in &scenario.links {
-            peak = peak.max(link.rate);
-        }
+        let fixed =
+            (0..scenario.link_count()).filter_map(|number| match scenario.rate_source(number)? {
+                RateSource::Fixed(rate) => Some(rate),
+                RateSource::Trace { .. } => None,
+            });
+        let mut peak = fixed.fold(Rate::ZERO, Rate::max);
         let changes = || {
-            scenario
+            let paths = scenario
                 .events
                 .iter()
-                .filter_map(|event| event.path.as_ref()?.rate)
+                .filter_map(|event| event.path.as_ref());
+            let directions = paths.flat_map(|path| path.directions(scenario));
+            directions.filter_map(|change| change.rate)
         };
         for change in changes() {
             if let RateChange::Absolute(rate) = change {

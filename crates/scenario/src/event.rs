@@ -10,8 +10,9 @@ use crate::bounds::{below, time};
 use crate::document::{Node, Value};
 use crate::engines::ALL;
 use crate::limits;
-use crate::link::LinkKeyChanges;
+use crate::link::{LinkKeyChanges, RETURN};
 use crate::reader::{Read, Reader};
+use crate::scenario::Scenario;
 use crate::section::{plain_keys, section};
 
 plain_keys!(When, RateChange, Vec<Event>);
@@ -42,8 +43,59 @@ section! {
         rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
         /// Changes of the link.
         keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
+        /// Changes of the link's return direction.
+        r#return: Option<ReturnChange>, on RETURN;
         /// The time between arrivals of ACKs; "0 ms" ends bundling.
         ack_aggregation: Option<Duration>, in below(limits::MAX_RTT), on ALL;
+    }
+}
+
+section! {
+    /// The changes of a link's return direction.
+    pub struct ReturnChange = default, "a table such as { loss = \"1 %\" }" {
+        /// The capacity; it replaces a trace.
+        rate: Option<RateChange>, on ALL;
+        /// Changes of the link.
+        keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
+    }
+}
+
+/// The changes of one direction of a link.
+#[derive(Clone, Copy)]
+pub struct DirectionChange<'c> {
+    /// Its number (see [`Scenario::return_number`]).
+    pub number: usize,
+    /// The key of its table in an event.
+    pub at: &'static str,
+    /// The capacity.
+    pub rate: Option<RateChange>,
+    /// The other keys.
+    pub keys: &'c LinkKeyChanges,
+}
+
+impl PathChange {
+    /// The changes of the link, and of its return direction if it has one.
+    pub fn directions(
+        &self,
+        scenario: &Scenario,
+    ) -> impl Iterator<Item = DirectionChange<'_>> + use<'_> {
+        let named = self.link.as_ref();
+        let number = named.and_then(|name| scenario.link_number(name));
+        let number = number.unwrap_or(0);
+        let forward = DirectionChange {
+            number,
+            at: "path",
+            rate: self.rate,
+            keys: &self.keys,
+        };
+        let back = self.r#return.as_ref().zip(scenario.return_number(number));
+        let back = back.map(|(change, number)| DirectionChange {
+            number,
+            at: "path.return",
+            rate: change.rate,
+            keys: &change.keys,
+        });
+        std::iter::once(forward).chain(back)
     }
 }
 

@@ -1,7 +1,9 @@
 //! `[[flows]]`: the senders.
 
 use paceline_units::options::Choice as _;
-use paceline_units::{Acks, App, Bytes, Crypto, Duration, EcnFeedback, Recovery, StackName};
+use paceline_units::{
+    Acks, App, Bytes, Crypto, Direction, Duration, EcnFeedback, Recovery, StackName,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,6 +13,7 @@ use crate::document::{Node, Value};
 use crate::engines::{ALL, Honoured, hosted, simulated};
 use crate::host::HostSection;
 use crate::limits;
+use crate::link::RETURN;
 use crate::packets::Packets;
 use crate::reader::{Read, Reader};
 use crate::section::{plain_keys, section};
@@ -47,6 +50,12 @@ section! {
         rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
         /// The links that their data crosses, by name and in order. Unset: that of the path.
         route: Option<Vec<String>>, on ALL;
+        /// Whether their data goes down, over the links of `route`, or up, over the return directions
+        /// of these. ACKs take the other way.
+        direction: Direction => Direction::Down, on RETURN;
+        /// The links whose return directions they cross, by name and in order. Unset: those of `route`
+        /// that have one, from the last to the first.
+        return_route: Option<Vec<String>>, on RETURN;
         /// The workload of the application.
         app: App = App::Bulk, on ALL;
         /// The congestion window at the start.

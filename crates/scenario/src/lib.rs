@@ -39,12 +39,13 @@ pub use axis::{Axis, Point};
 pub use controller::{ControllerChoice, OptionInput};
 pub use diagnostic::{Diagnostic, Kind};
 pub use engines::{Engine, Refused};
-pub use event::{Event, FlowChange, PathChange, RateChange, When};
+pub use event::{DirectionChange, Event, FlowChange, PathChange, RateChange, ReturnChange, When};
 pub use expect::{Bound, BoundUnit};
 pub use flow::{AckPolicy, FlowGroup, RecoverySection};
 pub use host::{Delay, Gro, HostSection};
 pub use link::{
     LinkKey, LinkKeyChanges, LinkKeys, LinkSection, PathSection, PolicerChange, RateSource,
+    ReturnSection,
 };
 pub use packets::Packets;
 pub use queue::{Queue, QueueChoice};

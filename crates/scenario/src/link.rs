@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::bounds::{Findings, below, mtu, rate, share, time};
 use crate::document::{Node, Value, join};
-use crate::engines::ALL;
+use crate::engines::{ALL, Honoured, simulated};
 use crate::limits;
 use crate::link_keys::{Ended, link_keys};
 use crate::packets::Packets;
@@ -57,6 +57,8 @@ section! {
         queue: Queue, needs NEEDS_SIZE;
         /// The keys that every link has.
         link: LinkKeys = LinkKeys::default(), on ALL;
+        /// Its return direction. Unset: never congested, and not recorded.
+        r#return: Option<ReturnSection>, on RETURN;
         /// ACKs wait for the next multiple of this time, and come back together.
         ack_aggregation: Duration = Duration::ZERO, in below(limits::MAX_RTT), on ALL;
         /// The largest IP packet, headers included.
@@ -77,6 +79,37 @@ section! {
         queue: Queue, needs NEEDS_SIZE;
         /// The keys that every link has.
         link: LinkKeys = LinkKeys::default(), on ALL;
+        /// Its return direction. Unset: never congested, and not recorded.
+        r#return: Option<ReturnSection>, on RETURN;
+    }
+}
+
+/// Which engines have links with two directions.
+pub(crate) const RETURN: Honoured = simulated("only the simulator has a return path with a queue");
+
+section! {
+    /// The return direction of a link, which ACKs cross. An empty table is a direction that only counts.
+    pub struct ReturnSection, "a table such as { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }" {
+        /// Its capacity: fixed, or a recorded trace. Unset: unlimited, so nothing waits.
+        rate: Option<RateSource>, on ALL;
+        /// The queue in front of it, which a `rate` needs. A `bdp` is its rate times the path's round trip.
+        queue: Option<Queue>, on ALL;
+        /// The keys that every link has.
+        link: LinkKeys = LinkKeys::default(), on ALL;
+    }
+}
+
+impl ReturnSection {
+    /// It as a link of its own, of this name.
+    pub fn as_link(&self, name: String, rate: Rate, delay: Duration) -> LinkSection {
+        LinkSection {
+            name,
+            rate,
+            delay,
+            queue: self.queue.clone().unwrap_or_else(Queue::unlimited),
+            link: self.link.clone(),
+            r#return: None,
+        }
     }
 }
 
@@ -89,6 +122,7 @@ impl PathSection {
             delay,
             queue: self.queue.clone(),
             link: self.link.clone(),
+            r#return: None,
         }
     }
 }

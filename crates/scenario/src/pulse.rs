@@ -9,9 +9,9 @@ use paceline_units::{App, Duration, Rate};
 
 use crate::app::AppChange;
 use crate::bounds::Findings;
-use crate::event::{Event, FlowChange, PathChange, RateChange, When};
+use crate::event::{Event, FlowChange, PathChange, RateChange, ReturnChange, When};
 use crate::flow::FlowGroup;
-use crate::link::{LinkKey, LinkKeyChanges, LinkKeys, RateSource};
+use crate::link::{LinkKey, LinkKeyChanges, RateSource};
 use crate::scenario::Scenario;
 
 /// The owner of the key.
@@ -78,25 +78,12 @@ impl Scenario {
         self.group_of(flow).map_or(App::Bulk, |group| group.app)
     }
 
-    fn link_of(&self, path: &PathChange) -> usize {
-        let named = path.link.as_ref().map(|name| self.link_number(name));
-        named.flatten().unwrap_or(0)
-    }
-
     /// The rate of a link at the start of the run, unless it follows a trace.
     fn rate_of(&self, link: usize) -> Option<Rate> {
-        match (link.checked_sub(1), &self.path.rate) {
-            (Some(number), _) => self.links.get(number).map(|link| link.rate),
-            (None, RateSource::Fixed(rate)) => Some(*rate),
-            (None, RateSource::Trace { .. }) => None,
+        match self.rate_source(link)? {
+            RateSource::Fixed(rate) => Some(rate),
+            RateSource::Trace { .. } => None,
         }
-    }
-
-    fn keys_of(&self, link: usize) -> &LinkKeys {
-        let other = link
-            .checked_sub(1)
-            .and_then(|number| self.links.get(number));
-        other.map_or(&self.path.link, |link| &link.link)
     }
 }
 
@@ -113,12 +100,15 @@ impl Event {
     fn keys(&self, scenario: &Scenario) -> Vec<(Owner, &'static str, String)> {
         let mut keys = Vec::new();
         if let Some(path) = &self.path {
-            let link = Owner::Link(scenario.link_of(path));
-            let mut add = |owner, key| keys.push((owner, key, format!("path.{key}")));
-            if path.rate.is_some() {
-                add(link, "rate");
+            for change in path.directions(scenario) {
+                let link = Owner::Link(change.number);
+                let mut add = |key| keys.push((link, key, format!("{}.{key}", change.at)));
+                if change.rate.is_some() {
+                    add("rate");
+                }
+                change.keys.keys().for_each(|key| add(key.name()));
             }
-            path.keys.keys().for_each(|key| add(link, key.name()));
+            let mut add = |owner, key| keys.push((owner, key, format!("path.{key}")));
             if path.rtt.is_some() {
                 add(Owner::Path, "rtt");
             }
@@ -158,14 +148,16 @@ impl Now {
     /// Applies an event.
     fn change(&mut self, scenario: &Scenario, event: &Event) {
         if let Some(path) = &event.path {
-            let link = scenario.link_of(path);
-            let rate = match path.rate {
-                Some(RateChange::Absolute(rate)) => Some(rate),
-                Some(factor) => self.rate(scenario, link).map(|rate| factor.apply(rate)),
-                None => None,
-            };
-            self.rates.extend(rate.map(|rate| (link, rate)));
-            self.links.entry(link).or_default().update(&path.keys);
+            for change in path.directions(scenario) {
+                let link = change.number;
+                let rate = match change.rate {
+                    Some(RateChange::Absolute(rate)) => Some(rate),
+                    Some(factor) => self.rate(scenario, link).map(|rate| factor.apply(rate)),
+                    None => None,
+                };
+                self.rates.extend(rate.map(|rate| (link, rate)));
+                self.links.entry(link).or_default().update(change.keys);
+            }
             self.rtt = path.rtt.or(self.rtt);
             self.ack_aggregation = path.ack_aggregation.or(self.ack_aggregation);
         }
@@ -182,15 +174,23 @@ impl Now {
 
     /// The event that undoes a change of the path.
     fn path(&self, scenario: &Scenario, change: &PathChange) -> PathChange {
-        let link = scenario.link_of(change);
-        let so_far = self.links.get(&link).cloned().unwrap_or_default();
-        let rate = change.rate.and_then(|_| self.rate(scenario, link));
         let path = &scenario.path;
+        let undone = change.directions(scenario).map(|change| {
+            let so_far = self.links.get(&change.number).cloned().unwrap_or_default();
+            let rate = change.rate.and_then(|_| self.rate(scenario, change.number));
+            ReturnChange {
+                rate: rate.map(RateChange::Absolute),
+                keys: change.keys.back(scenario.link_keys(change.number), &so_far),
+            }
+        });
+        let mut undone = undone.fuse();
+        let forward = undone.next().unwrap_or_default();
         PathChange {
             link: change.link.clone(),
-            rate: rate.map(RateChange::Absolute),
+            rate: forward.rate,
             rtt: change.rtt.map(|_| self.rtt.unwrap_or(path.rtt)),
-            keys: change.keys.back(scenario.keys_of(link), &so_far),
+            keys: forward.keys,
+            r#return: undone.next(),
             ack_aggregation: change
                 .ack_aggregation
                 .map(|_| self.ack_aggregation.unwrap_or(path.ack_aggregation)),
@@ -256,23 +256,25 @@ fn single(
             "end before the run does, or leave `for` out",
         );
     }
-    let Some(path) = &event.path else { return };
-    let link = scenario.link_of(path);
-    let back = path
-        .keys
-        .back(scenario.keys_of(link), &LinkKeyChanges::default());
-    let once = |key: &LinkKey| back.keys().all(|back| back.name() != key.name());
-    if let Some(once) = path.keys.keys().find(once) {
-        let name = once.name();
-        let hint = "give it an event of its own, without `for`";
-        found.bad(&key, format!("`path.{name}` happens once"), hint);
-    }
-    if path.rate.is_some() && so_far.rate(scenario, link).is_none() {
-        found.bad(
-            &key,
-            "the path follows a trace, and a trace is not taken up again",
-            "write the outage into the trace, or leave `for` out",
-        );
+    let directions = event.path.iter().flat_map(|path| path.directions(scenario));
+    for change in directions {
+        let link = change.number;
+        let back = change
+            .keys
+            .back(scenario.link_keys(link), &LinkKeyChanges::default());
+        let once = |key: &LinkKey| back.keys().all(|back| back.name() != key.name());
+        if let Some(once) = change.keys.keys().find(once) {
+            let (at, name) = (change.at, once.name());
+            let hint = "give it an event of its own, without `for`";
+            found.bad(&key, format!("`{at}.{name}` happens once"), hint);
+        }
+        if change.rate.is_some() && so_far.rate(scenario, link).is_none() {
+            found.bad(
+                &key,
+                "the path follows a trace, and a trace is not taken up again",
+                "write the outage into the trace, or leave `for` out",
+            );
+        }
     }
 }
 

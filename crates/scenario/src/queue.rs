@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use paceline_units::options::Named;
 use paceline_units::schema::{described, description, options as option_schemas, table};
-use paceline_units::{Site, Size};
+use paceline_units::{Bytes, Site, Size};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -132,6 +132,18 @@ fn example(named: &Named) -> String {
 impl Key for Queue {}
 
 impl Queue {
+    /// The queue of a link that transmits at once.
+    pub(crate) fn unlimited() -> Self {
+        Self {
+            kind: QueueChoice {
+                name: "droptail",
+                options: Options::default(),
+            },
+            size: Size::Bytes(Bytes::INFINITE),
+            early_signals: Vec::new(),
+        }
+    }
+
     /// Finds options beyond their bounds; `key` is that of the queue.
     pub(crate) fn check_options(
         &self,

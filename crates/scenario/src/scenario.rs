@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::expect::Bound;
 use crate::flow::FlowGroup;
 use crate::limits;
-use crate::link::{LinkSection, PathSection, RateSource};
+use crate::link::{LinkKeys, LinkSection, PathSection, RateSource, ReturnSection};
 use crate::queue;
 use crate::reader::{Read, Reader};
 use crate::run::RunSection;
@@ -114,19 +114,31 @@ impl Scenario {
         found
     }
 
-    /// The file of the capacity trace, if there is one: relative to the scenario's folder when the
-    /// scenario names it, as given when an override does.
-    pub fn trace_path(&self) -> Option<PathBuf> {
-        let RateSource::Trace { trace } = &self.path.rate else {
+    /// The capacity trace of a link or of a return direction, by its number: its key, and the file,
+    /// relative to the scenario's folder when the scenario names it, as given when an override does.
+    pub fn trace_of(&self, number: usize) -> Option<(String, PathBuf)> {
+        let RateSource::Trace { trace } = self.rate_source(number)? else {
             return None;
         };
-        Some(match self.document.locate("path.rate.trace") {
-            Origin::Override(_) => trace.clone(),
+        let key = format!("{}.rate.trace", self.link_key(number));
+        let path = match self.document.locate(&key) {
+            Origin::Override(_) => trace,
             Origin::File(_) => Path::new(&self.document.file)
                 .parent()
                 .unwrap_or(Path::new(""))
                 .join(trace),
-        })
+        };
+        Some((key, path))
+    }
+
+    /// The files of all capacity traces, with their keys.
+    pub fn traces(&self) -> impl Iterator<Item = (String, PathBuf)> {
+        (0..self.link_count()).filter_map(|number| self.trace_of(number))
+    }
+
+    /// The number of links, that of the path and return directions included.
+    pub fn link_count(&self) -> usize {
+        1 + self.links.len() + self.returns().count()
     }
 
     /// The number of a link by its name: 0 is that of the path, `[[links]]` follow.
@@ -135,6 +147,68 @@ impl Scenario {
         std::iter::once(&self.path.name)
             .chain(others)
             .position(|known| known == name)
+    }
+
+    /// The return directions: the number of each link that has one, and the section.
+    pub fn returns(&self) -> impl Iterator<Item = (usize, &ReturnSection)> {
+        let others = self.links.iter().map(|link| &link.r#return);
+        std::iter::once(&self.path.r#return)
+            .chain(others)
+            .enumerate()
+            .filter_map(|(link, section)| Some((link, section.as_ref()?)))
+    }
+
+    /// The number of the return direction of a link, by its number: those follow all links.
+    pub fn return_number(&self, link: usize) -> Option<usize> {
+        let place = self.returns().position(|(of, _)| of == link)?;
+        Some(1 + self.links.len() + place)
+    }
+
+    /// The name of a link or of a return direction, by its number, in plots.
+    pub fn link_title(&self, number: usize) -> String {
+        let other = number.checked_sub(1).and_then(|n| self.links.get(n));
+        match (self.return_at(number), other) {
+            (Some((link, _)), _) => format!("{} return", self.link_title(link)),
+            (None, other) => other.map_or(&self.path.name, |link| &link.name).clone(),
+        }
+    }
+
+    /// The number of the link whose return direction has this number.
+    pub fn return_of(&self, number: usize) -> Option<usize> {
+        self.return_at(number).map(|(link, _)| link)
+    }
+
+    fn return_at(&self, number: usize) -> Option<(usize, &ReturnSection)> {
+        self.returns()
+            .nth(number.checked_sub(1 + self.links.len())?)
+    }
+
+    /// The capacity of a link or of a return direction, by its number; none if it is unlimited.
+    pub fn rate_source(&self, number: usize) -> Option<RateSource> {
+        match (number.checked_sub(1), self.return_at(number)) {
+            (None, _) => Some(self.path.rate.clone()),
+            (_, Some((_, back))) => back.rate.clone(),
+            (Some(other), None) => Some(RateSource::Fixed(self.links.get(other)?.rate)),
+        }
+    }
+
+    /// The keys of a link or of a return direction, by its number.
+    pub(crate) fn link_keys(&self, number: usize) -> &LinkKeys {
+        let other = number.checked_sub(1).and_then(|n| self.links.get(n));
+        match (self.return_at(number), other) {
+            (Some((_, back)), _) => &back.link,
+            (None, Some(link)) => &link.link,
+            (None, None) => &self.path.link,
+        }
+    }
+
+    /// The key of the table of a link or of a return direction, by its number.
+    fn link_key(&self, number: usize) -> String {
+        match (number.checked_sub(1), self.return_at(number)) {
+            (None, _) => "path".to_owned(),
+            (_, Some((link, _))) => format!("{}.return", self.link_key(link)),
+            (Some(other), None) => format!("links[{other}]"),
+        }
     }
 
     /// The total number of flows.

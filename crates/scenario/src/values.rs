@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use paceline_units::options::Choice;
 use paceline_units::{
-    Acks, Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate, Recovery,
-    Size, StackName,
+    Acks, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate,
+    Recovery, Size, StackName,
 };
 
 use crate::document::{Node, Value};
@@ -24,6 +24,7 @@ plain_keys!(
     EcnFeedback,
     StackName,
     Crypto,
+    Direction,
     bool,
     u32,
     u64,
@@ -69,6 +70,7 @@ words! {
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
     StackName: "\"paceline\", \"quinn\", \"noq\" or \"guest\"";
     Crypto: "\"null\" or \"tls\"";
+    Direction: "\"down\" or \"up\"";
 }
 
 impl Read for Size {

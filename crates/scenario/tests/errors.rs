@@ -203,6 +203,32 @@ const CASES: &[Case] = &[
         "an impairment by event that is wrong",
         "[[events]]\nwhen = \"1 s\"\n[events.path]\nhold = { packets = 0, delay = \"0 ms\" }\npolicer = { rate = \"1 Mbit/s\", burst = \"1 kB\" }\nduplicate = \"2\"\n[[events]]\nwhen = \"2 s\"\npath = { policer = \"on\", hold = { packets = \"3 packets\" } }\n"
     ),
+    replace!("return directions that are wrong",
+        "[[flows]]" => "[path.return]\nspeed = 1\n[[links]]\nname = \"a\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 MB\"\nreturn.rate = \"1 Mbit/s\"\n[[links]]\nname = \"b\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 MB\"\nreturn.queue.size = \"1 MB\"\n[[flows]]"),
+    replace!("a return direction whose values are wrong",
+        "[[flows]]" => "[path.return]\nrate = \"0 bit/s\"\nqueue = { size = \"10 B\" }\nloss = \"101 %\"\npolicer = { rate = \"1 Mbit/s\", burst = \"1 kB\" }\n[[flows]]"),
+    append!(
+        "a return direction that an event changes and there is none",
+        "[[events]]\nwhen = \"1 s\"\npath.return.loss = \"1 %\"\n"
+    ),
+    replace!("changes of a return direction that are wrong",
+        "[[flows]]" => "[path.return]\nloss = \"1 %\"\n[[events]]\nwhen = \"1 s\"\npath.return = { rate = \"1 Mbit/s\" }\n[[events]]\nwhen = \"2 s\"\npath.return = { loss = \"101 %\" }\n[[events]]\nwhen = \"3 s\"\nfor = \"1 s\"\npath.return.drop = \"1 packet\"\n[[events]]\nwhen = \"4 s\"\nfor = \"1 s\"\npath.return.loss = \"2 %\"\n[[events]]\nwhen = \"4.5 s\"\npath.return.loss = \"3 %\"\n[[events]]\nwhen = \"6 s\"\npath.return = {}\n[[flows]]"),
+    append!(
+        "an upload without a return direction",
+        "direction = \"up\"\n"
+    ),
+    replace!("an upload that nothing limits",
+        "[[flows]]" => "[path.return]\nloss = \"1 %\"\n[[flows]]\ndirection = \"up\""),
+    append!(
+        "a direction that does not exist",
+        "direction = \"sideways\"\n"
+    ),
+    append!(
+        "a return route that leads nowhere",
+        "return_route = [\"bottleneck\", \"nic\"]\n"
+    ),
+    replace!("a return route twice over a link",
+        "[[flows]]" => "[path.return]\n[[flows]]\nreturn_route = [\"bottleneck\", \"bottleneck\"]"),
     replace!("a threshold without unit", "size = \"1 bdp\"" => "size = \"1 bdp\", mark = { threshold = 65 }"),
     replace!("red and a step", "size = \"1 bdp\"" => "size = \"1 bdp\", mark = { threshold = \"65 packets\" }, red = { min = \"30 kB\", max = \"90 kB\" }"),
     replace!("red upside down", "size = \"1 bdp\"" => "size = \"1 bdp\", red = { min = \"90 kB\", max = \"30 kB\", weight = \"0 %\", probability = \"101 %\" }"),

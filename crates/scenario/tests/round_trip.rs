@@ -1,6 +1,6 @@
 //! Reading, writing, defaults, overrides.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use paceline_scenario::*;
 use paceline_units::options::OptionValue;
@@ -268,14 +268,20 @@ fn overrides_replace_values() {
     let trace = parse(FULL, &[("path.rate.trace", "a.trace"), ("events", "[]")]);
     // A trace on the command line is relative to the current folder; one in the file is relative to
     // the file.
-    assert_eq!(trace.trace_path().as_deref(), Some(Path::new("a.trace")));
+    let files = |scenario: &Scenario| -> Vec<_> { scenario.traces().collect() };
+    let known = |key: &str, file: &str| (format!("{key}.rate.trace"), PathBuf::from(file));
+    assert_eq!(files(&trace), [known("path", "a.trace")]);
     let text = FULL.replace("rate = \"50 Mbit/s\"", "rate = { trace = \"b.trace\" }");
     let beside = parse(&text, &[("events", "[]")]);
-    assert_eq!(
-        beside.trace_path().as_deref(),
-        Some(Path::new("dir/b.trace"))
-    );
-    assert_eq!(parse(FULL, &[]).trace_path(), None);
+    assert_eq!(files(&beside), [known("path", "dir/b.trace")]);
+    let both = [
+        ("links[0].return.rate", "{ trace = \"c.trace\" }"),
+        ("events", "[]"),
+    ];
+    let both = parse(&text, &both);
+    let back = known("links[0].return", "c.trace");
+    assert_eq!(files(&both), [known("path", "dir/b.trace"), back]);
+    assert_eq!(files(&parse(FULL, &[])), []);
 
     let scenario = parse(
         FULL,
@@ -343,7 +349,7 @@ fn the_committed_scenarios_are_valid_and_say_why_they_exist() {
         let mut point = scenario.clone();
         point.sweep = None;
         assert_eq!(parse(&scenario.to_toml(), &[]), point, "{path:?}");
-        if let Some(trace) = scenario.trace_path() {
+        for (_, trace) in scenario.traces() {
             assert!(trace.is_file(), "{trace:?}");
         }
     }

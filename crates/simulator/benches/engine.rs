@@ -62,7 +62,7 @@ const FOUR: &str =
 
 /// The workload of a kind for a controller. `run` is the `[run]` section of its scenario.
 fn workload(kind: &str, cc: &str, run: &str) -> Option<Scenario> {
-    let flows = if matches!(kind, "W1" | "lossy" | "late") {
+    let flows = if matches!(kind, "W1" | "lossy" | "late" | "back") {
         ONE
     } else {
         FOUR
@@ -75,6 +75,10 @@ fn workload(kind: &str, cc: &str, run: &str) -> Option<Scenario> {
         "late" => (
             "100 Mbit/s",
             "reorder = { probability = \"1 %\", delay = \"5 ms\" }",
+        ),
+        "back" => (
+            "100 Mbit/s",
+            "return = { rate = \"10 Mbit/s\", queue = { size = \"1 bdp\" } }",
         ),
         "marks" => ("50 Mbit/s", "queue.mark.threshold = \"50 packets\""),
         _ => return None,

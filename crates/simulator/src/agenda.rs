@@ -83,7 +83,8 @@ impl Agenda {
     }
 
     /// Sets when `source` is due.
-    #[inline]
+    // Always inlined: many call it, and each packet does.
+    #[inline(always)]
     pub(crate) fn set(&mut self, source: usize, time: Instant) {
         match source.checked_sub(self.split) {
             None => self.busy.set(source, time),

@@ -219,8 +219,8 @@ impl Episode {
     /// If a link's packet counts do not balance.
     pub fn finish(self) -> Result<Run, Unbalanced> {
         let run = match self.is_at_end() {
-            true => self.world.finish(&self.scenario),
-            false => self.world.stop(&self.scenario, "no further step was taken"),
+            true => self.world.finish(),
+            false => self.world.stop("no further step was taken"),
         };
         Ok(run?.with_qlogs(self.qlogs.take()))
     }

@@ -49,6 +49,9 @@ pub(crate) struct Flow {
     /// Where a guest controller reports that it cannot continue.
     fault: Fault,
     transport: Transport,
+    /// Replies of its receiver that links were offered, and those that they lost.
+    pub acks_sent: u64,
+    pub acks_lost: u64,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,
     /// When it had received everything, once the sender knows.
@@ -92,6 +95,8 @@ impl Flow {
             stack,
             fault,
             transport,
+            acks_sent: 0,
+            acks_lost: 0,
             last_delivery: Instant::ZERO,
             finished: None,
             seen: Seen::default(),

@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use paceline_endpoint::{Datagram, Ecn, Endpoint, Payload, Stats, Write};
+use paceline_endpoint::{Datagram, Ecn, Endpoint, Stats, Write};
 use paceline_experiment::Choice;
 use paceline_units::Instant;
+
+use crate::carried::Carried;
 
 /// The parameters of a flow whose ends are to be made.
 #[derive(Clone, Copy)]
@@ -141,58 +143,10 @@ struct End<E: Endpoint> {
     endpoint: E,
     /// The rest of the last batch.
     pending: VecDeque<Datagram<E::Payload>>,
-    way: Way<E::Payload>,
+    way: Carried<E::Payload>,
     /// The time of the last call, and the number of calls at that time.
     at: Instant,
     calls: u32,
-}
-
-/// Payloads on their way, by number.
-struct Way<P> {
-    first: u64,
-    sent: VecDeque<Option<(u32, P)>>,
-    bytes: usize,
-    /// The most recent arrivals: a path that copies packets delivers them again.
-    arrived: Option<VecDeque<(u64, P)>>,
-}
-
-impl<P: Payload> Way<P> {
-    /// Number of arrivals of which a copy may still follow.
-    const COPIES: usize = 256;
-
-    fn put(&mut self, size: u32, payload: P) -> u64 {
-        self.bytes += size as usize;
-        self.sent.push_back(Some((size, payload)));
-        self.first + self.sent.len() as u64 - 1
-    }
-
-    fn take(&mut self, number: u64) -> Option<P> {
-        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let (size, payload) = self.sent.get_mut(index)?.take()?;
-        self.bytes -= size as usize;
-        while let Some(None) = self.sent.front() {
-            self.sent.pop_front();
-            self.first += 1;
-        }
-        Some(payload)
-    }
-
-    /// The payload that arrives as `number`: for the first time, or as a copy.
-    fn arrive(&mut self, number: u64) -> Option<P> {
-        let payload = self.take(number);
-        let Some(copies) = &mut self.arrived else {
-            return payload;
-        };
-        let Some(payload) = payload else {
-            let copy = copies.iter().find(|(arrived, _)| *arrived == number);
-            return copy.map(|(_, payload)| payload.clone());
-        };
-        if copies.len() == Self::COPIES {
-            copies.pop_front();
-        }
-        copies.push_back((number, payload.clone()));
-        Some(payload)
-    }
 }
 
 impl<E: Endpoint> End<E> {
@@ -203,12 +157,7 @@ impl<E: Endpoint> End<E> {
         Self {
             endpoint,
             pending: VecDeque::new(),
-            way: Way {
-                first: 0,
-                sent: VecDeque::new(),
-                bytes: 0,
-                arrived: copies.then(VecDeque::new),
-            },
+            way: Carried::new(copies),
             at: Instant::ZERO,
             calls: 0,
         }
@@ -296,7 +245,7 @@ where
     }
 
     fn gone(&mut self, side: Side, number: u64) {
-        at!(self, side, end => drop(end.way.take(number)));
+        at!(self, side, end => drop(end.way.leave(number)));
     }
 
     fn on_timer(&mut self, now: Instant, side: Side) -> Result<(), Defect> {
@@ -324,6 +273,6 @@ where
     }
 
     fn memory(&self) -> usize {
-        self.sender.way.bytes + self.receiver.way.bytes
+        self.sender.way.bytes() + self.receiver.way.bytes()
     }
 }

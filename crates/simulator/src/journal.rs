@@ -13,6 +13,19 @@ use paceline_units::{Bytes, Duration, Field, Instant};
 use crate::flow::{Flow, Seen, Stage};
 use crate::packet::{Load, Packet};
 
+/// The counters of flows whose ACKs cross links, with their documentation.
+pub const ACK_COUNTERS: &[(&str, &str)] = &[
+    (
+        "ack_sent_packets",
+        "ACKs, or packets of a QUIC receiver, sent; null if they cross no link, and absent if no link \
+         has a return direction.",
+    ),
+    (
+        "ack_lost_packets",
+        "Those of them that links lost; likewise.",
+    ),
+];
+
 /// Rows on their way into a [`Recorder`].
 pub(crate) struct Journal {
     recorder: Recorder,
@@ -24,22 +37,24 @@ pub(crate) struct Journal {
     /// Whether a flow gets a row at each change.
     rounds: bool,
     states: bool,
+    /// Whether flows have counters of their ACKs.
+    acks: bool,
 }
 
 impl Journal {
     /// `fields` are those of each flow's controller.
     pub fn new(info: RunInfo, fields: &[Vec<Field>], record: &RecordSection) -> Self {
+        let counters = SenderStats::COUNTERS.iter().map(|(name, _)| *name);
+        let acks = info.links.iter().any(|link| link.return_of.is_some());
+        let more = ACK_COUNTERS.iter().filter(|_| acks).map(|(name, _)| *name);
         Self {
             interval: info.sample_interval,
             sampled: None,
-            recorder: Recorder::new(
-                info,
-                fields,
-                SenderStats::COUNTERS.iter().map(|(name, _)| *name),
-            ),
+            recorder: Recorder::new(info, fields, counters.chain(more)),
             packets: record.packets,
             rounds: record.rounds,
             states: record.states,
+            acks,
         }
     }
 
@@ -248,13 +263,17 @@ impl Journal {
 
     pub fn finish(self, flows: &[Flow]) -> Run {
         let totals = |flow: &Flow| {
-            let counters = match &flow.stage {
+            let mut counters: Vec<_> = match &flow.stage {
                 Stage::Foreign(foreign) => end_counters(&foreign.ends.stats()),
                 _ => {
                     let stats = flow.sender().map(|sender| *sender.stats());
                     stats.unwrap_or_default().values().map(Some).into()
                 }
             };
+            if self.acks {
+                let acks = [flow.acks_sent, flow.acks_lost];
+                counters.extend(acks.map(|count| (!flow.plan.back.is_empty()).then_some(count)));
+            }
             FlowTotals {
                 flow: flow.id,
                 goodput: Bytes::new(flow.delivered()),

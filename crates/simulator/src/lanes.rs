@@ -1,9 +1,9 @@
-//! The return paths of all flows: uncongested, in order.
+//! The end of all flows' return paths, after the links that they cross: propagation alone, in order.
 
 use std::collections::VecDeque;
 
 use paceline_congestion::Ecn;
-use paceline_experiment::Ways;
+use paceline_experiment::{Delays, Ways};
 use paceline_path::next_slot;
 use paceline_recovery::Acknowledgment;
 use paceline_units::{Duration, Instant};
@@ -24,10 +24,32 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    fn ack(&mut self) -> Option<&mut Acknowledgment> {
+    pub fn ack(&mut self) -> Option<&mut Acknowledgment> {
         match self {
             Self::SynAck | Self::Datagram { .. } => None,
             Self::Ack(ack) => Some(ack),
+        }
+    }
+
+    /// Its bytes on the wire with this header. SACK blocks have eight bytes each, and four before
+    /// them (RFC 2018 section 3 and RFC 7323 appendix A).
+    pub fn size(&self, header: u32) -> u32 {
+        let load = match self {
+            Self::SynAck => 0,
+            Self::Ack(ack) => match ack.blocks.len() as u32 {
+                0 => 0,
+                blocks => 4 + 8 * blocks,
+            },
+            Self::Datagram { size, .. } => *size,
+        };
+        header.saturating_add(load)
+    }
+
+    /// The codepoint with which it leaves. Acknowledgments of TCP have none (RFC 3168 section 6.1.4).
+    pub fn ecn(&self) -> Ecn {
+        match self {
+            Self::SynAck | Self::Ack(_) => Ecn::NotEct,
+            Self::Datagram { ecn, .. } => *ecn,
         }
     }
 }
@@ -75,17 +97,19 @@ impl Lanes {
         replies.sum::<usize>() * size_of::<Arrival>()
     }
 
-    /// The path's RTT changes; `delay` is the current one of its own link.
-    pub fn set_rtt(&mut self, rtt: Duration) -> Duration {
+    /// The path's RTT changes. Returns all delays.
+    pub fn set_rtt(&mut self, rtt: Duration) -> Delays {
         let delays = self.ways.delays(rtt);
-        for (lane, delay) in self.lanes.iter_mut().zip(delays.lanes) {
-            lane.delay = delay;
+        for (lane, delay) in self.lanes.iter_mut().zip(&delays.lanes) {
+            lane.delay = *delay;
         }
-        delays.link
+        delays
     }
 
-    /// A flow's receiver replies. Returns the arrival of the lane's next reply if it is this one.
-    #[inline]
+    /// A reply begins its lane, from its receiver or from the links that it `crossed`. Returns the
+    /// arrival of the lane's next reply if it is this one.
+    // Always inlined: a call would copy the reply once more.
+    #[inline(always)]
     pub fn send(
         &mut self,
         now: Instant,
@@ -93,6 +117,7 @@ impl Lanes {
         flow: u32,
         host: Option<&mut Host>,
         reply: Reply,
+        crossed: bool,
     ) -> Option<Instant> {
         let (lane, slot) = (&mut self.lanes[number], self.slot);
         // It is copied once, and the hosts write into it in the queue.
@@ -101,13 +126,24 @@ impl Lanes {
         let reaches = |release| next_slot(release, slot) + lane.delay;
         lane.last_arrival = match host {
             Some(host) => {
-                let nic = reaches(host.hold(now, reply.ack()));
-                host.hand_up(nic, lane.last_arrival, reply.ack())
+                // The receiver's host held it before the links.
+                let release = match crossed {
+                    true => now,
+                    false => host.hold(now, reply.ack()),
+                };
+                host.hand_up(reaches(release), lane.last_arrival, reply.ack())
             }
             None => lane.last_arrival.max(reaches(now)),
         };
         *arrival = lane.last_arrival;
         (lane.queue.len() == 1).then_some(lane.last_arrival)
+    }
+
+    /// Whether a reply that begins a lane now has arrived.
+    pub fn is_passed(&self, now: Instant, number: usize) -> bool {
+        let lane = &self.lanes[number];
+        let at_once = lane.delay == Duration::ZERO && self.slot == Duration::ZERO;
+        at_once && lane.queue.is_empty() && lane.last_arrival <= now
     }
 
     /// The next reply to arrive on a lane, and its flow. It is large: the caller reads it in place,

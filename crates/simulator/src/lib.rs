@@ -9,6 +9,7 @@
 
 mod agenda;
 mod agent;
+mod carried;
 mod episode;
 mod flow;
 mod foreign;
@@ -38,3 +39,4 @@ pub use run::{Simulator, check, run, run_with};
 
 /// The counters of each flow: the name of a column of `flows`, and its meaning.
 pub const COUNTERS: &[(&str, &str)] = SenderStats::COUNTERS;
+pub use journal::ACK_COUNTERS;

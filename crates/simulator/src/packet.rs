@@ -22,6 +22,12 @@ pub(crate) enum Load {
         size: u32,
         ecn: Ecn,
     },
+    /// A receiver's reply, by its number, and the place of the link on its way.
+    Reply {
+        number: u64,
+        hop: u32,
+        ecn: Ecn,
+    },
 }
 
 impl Load {
@@ -29,7 +35,7 @@ impl Load {
         match self {
             Self::Syn => None,
             Self::Segment(segment) => Some(segment.ecn),
-            Self::Datagram { ecn, .. } => Some(*ecn),
+            Self::Datagram { ecn, .. } | Self::Reply { ecn, .. } => Some(*ecn),
         }
     }
 }
@@ -43,7 +49,7 @@ impl paceline_path::Packet for Packet {
         let ecn = match &mut self.load {
             Load::Syn => return false,
             Load::Segment(segment) => &mut segment.ecn,
-            Load::Datagram { ecn, .. } => ecn,
+            Load::Datagram { ecn, .. } | Load::Reply { ecn, .. } => ecn,
         };
         let capable = *ecn != Ecn::NotEct;
         if capable {

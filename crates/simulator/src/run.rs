@@ -123,14 +123,14 @@ pub fn run_with(
             _ => None,
         };
         if let Some(what) = broken {
-            let run = world.stop(scenario, &what)?.with_qlogs(qlogs.take());
+            let run = world.stop(&what)?.with_qlogs(qlogs.take());
             let run = Box::new(run);
             return Err(RunError::Broken { what, run });
         }
         match reached {
             Err(halt) => return Err(RunError::Failed(halt.message(world.now))),
             Ok(true) => {
-                let run = world.finish(scenario)?.with_qlogs(qlogs.take());
+                let run = world.finish()?.with_qlogs(qlogs.take());
                 return Ok((run, so_far));
             }
             Ok(false) => watch.ask(&so_far, Some(world.recorder()))?,

@@ -3,15 +3,16 @@
 mod exchange;
 
 use paceline_experiment::{
-    Before, Change, Choice, Fault, Memory, Plan, Progress, Unbalanced, audit, seed_of,
+    Before, Change, Choice, Fault, LinkChange, Memory, Plan, Progress, Unbalanced, audit, seed_of,
 };
 use paceline_path::Link;
 use paceline_record::{Held, Recorder, Run};
 use paceline_recovery::{Acknowledgment, Segment};
-use paceline_scenario::Scenario;
+use paceline_scenario::{LinkKey, Scenario};
 use paceline_units::{Duration, Field, Gain, Instant, Rate};
 
 use crate::agenda::Agenda;
+use crate::carried::Carried;
 use crate::flow::{Flow, Seen, Stage, offer};
 use crate::foreign::{Defect, Side, Stack, Stacks};
 use crate::host::Host;
@@ -48,9 +49,13 @@ pub(crate) struct World {
     /// Times that somebody asked for the progress.
     looks: u64,
     flows: Vec<Flow>,
-    /// The path's own link, then the others.
+    /// The path's own link, then the others, then the return directions.
     links: Vec<Link<Packet>>,
+    /// The return direction of the path's own.
+    back: Option<usize>,
     lanes: Lanes,
+    /// The replies on links.
+    replies: Carried<Reply>,
     journal: Journal,
     schedule: Schedule,
     agenda: Agenda,
@@ -104,19 +109,21 @@ impl World {
             ..Memory::default()
         };
         let mut links: Vec<Link<Packet>> = plan.build_links();
-        if !stacks.0.is_empty() {
-            // Datagrams of other transports are released when they are lost.
+        if !stacks.0.is_empty() || plan.flows.iter().any(|flow| !flow.back.is_empty()) {
+            // Datagrams of other transports, and replies, are released when they are lost.
             links.iter_mut().for_each(Link::tell_drops);
         }
-        let mut changes = scenario
-            .events
-            .iter()
-            .filter_map(|event| event.path.as_ref());
+        let copied = |change: &Change| {
+            matches!(
+                change,
+                Change::Link(_, LinkChange::Key(LinkKey::Duplicate(_)))
+            )
+        };
         let copies = plan
             .links
             .iter()
             .any(|link| link.link.duplicate > Gain::default())
-            || changes.any(|change| change.keys.duplicate.is_some());
+            || plan.script.changes().any(copied);
         let stack_of: Vec<Option<Stack>> = each_flow(scenario)
             .map(|group| Some(stacks.0.get(&group)?.clone().over(copies)))
             .collect();
@@ -169,7 +176,9 @@ impl World {
             journal: Journal::new(plan.info, &fields, &scenario.run.record),
             flows,
             links,
+            back: scenario.return_number(0),
             lanes,
+            replies: Carried::new(copies),
             schedule,
             agenda,
             sources,
@@ -238,7 +247,8 @@ impl World {
         if self.looks.is_multiple_of(seldom) {
             let flows = self.flows.iter().map(Flow::memory);
             let links = self.links.iter().map(Link::memory);
-            let bytes = flows.chain(links).sum::<usize>() + self.lanes.memory();
+            let replies = self.lanes.memory() + self.replies.memory();
+            let bytes = flows.chain(links).sum::<usize>() + replies;
             self.memory.in_flight = bytes as u64;
         }
         self.looks += 1;
@@ -265,27 +275,33 @@ impl World {
         if let Some(packet) = self.links[number].arrive(self.now) {
             match self.flows[packet.flow as usize].plan.after(number) {
                 None => self.deliver(&packet),
-                Some(next) => {
-                    let verdict = self.links[next].enqueue(self.now, packet);
-                    self.forwarded(&packet, verdict);
-                    self.link_due(next);
-                }
+                Some(next) => self.pass_on(next, &packet),
             }
         }
         self.link_due(number);
     }
 
-    /// A packet reaches the receiver's NIC.
+    /// A packet on its way is offered to the next link.
+    #[inline]
+    fn pass_on(&mut self, link: usize, packet: &Packet) {
+        let verdict = self.links[link].enqueue(self.now, *packet);
+        self.forwarded(packet, verdict);
+        self.link_due(link);
+    }
+
+    /// A packet reaches the receiver's NIC, unless it is a reply.
     fn deliver(&mut self, packet: &Packet) {
         let index = packet.flow as usize;
-        if let Some(host) = &mut self.flows[index].host {
+        if let Some(host) = &mut self.flows[index].host
+            && !matches!(packet.load, Load::Reply { .. })
+        {
             host.receive(self.now, *packet);
             let (number, next) = (host.number, host.next_receive());
             self.agenda.set(self.sources.ingress(number), next);
             return;
         }
         let Load::Segment(segment) = &packet.load else {
-            return self.taken(index, &packet.load);
+            return self.taken(packet);
         };
         if let Some(ack) = self.flows[index].before(self.now, segment) {
             self.send_reply(index, Reply::Ack(ack));
@@ -321,14 +337,13 @@ impl World {
         let (number, next) = (host.number, host.next_release());
         self.agenda.set(self.sources.egress(number), next);
         if let Some(packet) = packet {
-            let verdict = self.links[first].enqueue(self.now, packet);
-            self.forwarded(&packet, verdict);
-            self.link_due(first);
+            self.pass_on(first, &packet);
         }
     }
 
     /// Packets reach the receiver's TCP, in a batch or one by one.
     fn ingress_due(&mut self, index: usize) {
+        self.answer_due(index);
         let mut last: Option<Acknowledgment> = None;
         while let Some(host) = &mut self.flows[index].host {
             let merges = host.merges();
@@ -338,7 +353,7 @@ impl World {
                 break;
             };
             let Load::Segment(segment) = &received.packet.load else {
-                self.taken(index, &received.packet.load);
+                self.taken(&received.packet);
                 continue;
             };
             let earlier = self.flows[index].before(self.now, segment);
@@ -375,10 +390,22 @@ impl World {
         }
     }
 
+    /// A flow's receiver replies.
     fn send_reply(&mut self, index: usize, reply: Reply) {
+        match self.flows[index].plan.back.is_empty() {
+            true => self.end_reply(index, reply, false),
+            false => self.send_back(index, &reply),
+        }
+    }
+
+    /// A reply begins its lane, after links or without.
+    #[inline(always)]
+    fn end_reply(&mut self, index: usize, reply: Reply, crossed: bool) {
         let flow = &mut self.flows[index];
         let (number, host) = (flow.plan.lane, flow.host.as_deref_mut());
-        let next = self.lanes.send(self.now, number, flow.id, host, reply);
+        let next = self
+            .lanes
+            .send(self.now, number, flow.id, host, reply, crossed);
         if let Some(next) = next {
             self.agenda.set(self.sources.lane(number), next);
         }
@@ -404,6 +431,20 @@ impl World {
             // The connection has ended.
             Some(Reply::Ack(_)) => return,
             Some(other) => self.replied(index, &other),
+        }
+        self.transmit(index);
+    }
+
+    /// The same of a reply after its last link, if nothing is left of its way.
+    fn reply_passed(&mut self, index: usize, reply: &Reply) {
+        match (reply, &mut self.flows[index].stage) {
+            (Reply::Ack(ack), Stage::Open(sender)) => {
+                self.journal.acknowledged(self.now, index as u32, ack);
+                sender.on_ack(self.now, ack);
+            }
+            // The connection has ended.
+            (Reply::Ack(_), _) => return,
+            (other, _) => self.replied(index, other),
         }
         self.transmit(index);
     }
@@ -528,14 +569,20 @@ impl World {
             }
             None => {
                 let first = flow.plan.route[0];
-                let due = self.agenda.due(self.sources.link(first));
-                // A packet that joins others does not arrive before them.
-                let joins = due < Instant::MAX && self.links[first].is_plain();
-                debug_assert!(!joins || self.links[first].next_arrival() == Some(due));
-                if !joins {
-                    self.link_due(first);
-                }
+                self.joined(first);
             }
+        }
+    }
+
+    /// A link has been offered packets.
+    #[inline(always)]
+    fn joined(&mut self, link: usize) {
+        let due = self.agenda.due(self.sources.link(link));
+        // A packet that joins others does not arrive before them.
+        let joins = due < Instant::MAX && self.links[link].is_plain();
+        debug_assert!(!joins || self.links[link].next_arrival() == Some(due));
+        if !joins {
+            self.link_due(link);
         }
     }
 
@@ -616,10 +663,13 @@ impl World {
                 self.link_due(number);
             }
             Change::Rtt(rtt) => {
-                let delay = self.lanes.set_rtt(rtt);
-                self.allowance -= self.links[0].held() as i64;
-                self.links[0].set_delay(self.now, delay);
-                self.link_due(0);
+                let delays = self.lanes.set_rtt(rtt);
+                let back = self.back.map(|number| (number, delays.back));
+                for (number, delay) in std::iter::once((0, delays.link)).chain(back) {
+                    self.allowance -= self.links[number].held() as i64;
+                    self.links[number].set_delay(self.now, delay);
+                    self.link_due(number);
+                }
             }
             Change::AckAggregation(slot) => self.lanes.slot = slot,
             Change::App(flow, _) => {
@@ -637,14 +687,14 @@ impl World {
     }
 
     /// The record up to now, marked incomplete for this reason.
-    pub fn stop(mut self, scenario: &Scenario, why: &str) -> Result<Run, Unbalanced> {
+    pub fn stop(mut self, why: &str) -> Result<Run, Unbalanced> {
         self.journal.stop(self.now, why);
-        self.finish(scenario)
+        self.finish()
     }
 
     /// The record, with a last row at the very end, if the packet counts of every link balance.
-    pub fn finish(mut self, scenario: &Scenario) -> Result<Run, Unbalanced> {
-        audit(scenario, &self.links)?;
+    pub fn finish(mut self) -> Result<Run, Unbalanced> {
+        audit(&self.recorder().info().links, &self.links)?;
         if self.agenda.due(self.sources.sampler()) != self.now + self.journal.interval() {
             self.journal.sample(self.now, &self.flows, &mut self.links);
         }

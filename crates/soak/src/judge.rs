@@ -106,7 +106,7 @@ fn fit(
             .read(name)
             .map_err(|problems| format!("what was mended is refused: {}", problems[0]))?;
         let interval = scenario.sample_interval().as_nanos();
-        let sampled = scenario.flow_count() + scenario.links.len() as u64 + 2;
+        let sampled = scenario.flow_count() + scenario.link_count() as u64 + 1;
         let most = Duration::from_nanos(interval.saturating_mul(budget.rows / sampled + 1));
         let another = match scenario.run.duration > most {
             true => most,
@@ -234,7 +234,7 @@ fn recorded(scenario: &Scenario, folder: &Path, budget: Budget) -> Result<Judged
     let work = progress.events + progress.packets;
     let allowed = BASE
         + scenario.flow_count() * A_FLOW
-        + (1 + scenario.links.len() as u64) * A_LINK
+        + scenario.link_count() as u64 * A_LINK
         + (work + budget.rows) * A_UNIT_OF_WORK;
     if counted.bytes_max > allowed {
         return Err(format!(

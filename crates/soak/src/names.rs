@@ -44,9 +44,10 @@ pub fn refer(draft: &mut Json, rng: &mut Rng) {
             .unwrap_or(1)
             .min(100_000);
         flows.extend((0..count).map(|_| cc.to_owned()));
-        if let Some(route) = group.get_mut("route").and_then(Json::as_array_mut) {
+        for key in ["route", "return_route"] {
+            let route = group.get_mut(key).and_then(Json::as_array_mut);
             let mut left = links.clone();
-            for place in route.iter_mut() {
+            for place in route.into_iter().flatten() {
                 if !left.is_empty() {
                     let chosen = rng.below(left.len() as u64) as usize;
                     *place = json!(left.swap_remove(chosen));

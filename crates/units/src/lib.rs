@@ -42,7 +42,7 @@ pub use rate::Rate;
 pub use rng::Rng;
 pub use size::{Site, Size};
 pub use time::{Duration, Instant};
-pub use transport::{Acks, App, Crypto, Ecn, EcnFeedback, Recovery, StackName};
+pub use transport::{Acks, App, Crypto, Direction, Ecn, EcnFeedback, Recovery, StackName};
 pub use value::{Field, Quantity, Setting, Settings, Value, Visitor};
 pub use volume::Bytes;
 

@@ -9,8 +9,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::options::{Choice, OptionInfo, OptionKind, Parameters};
 use crate::{
-    Acks, App, BurstLoss, Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, Hold, Loss,
-    Policer, Rate, Recovery, Reorder, Size, StackName,
+    Acks, App, BurstLoss, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency, Gain, Hold,
+    Loss, Policer, Rate, Recovery, Reorder, Size, StackName,
 };
 
 /// Documentation as a description: its first paragraph, with its line breaks.
@@ -135,6 +135,7 @@ of_words!(
     EcnFeedback = "EcnKind",
     StackName = "Stack",
     Crypto = "Crypto",
+    Direction = "Direction",
     Acks = "Acks"
 );
 

@@ -65,6 +65,17 @@ choice! {
 }
 
 choice! {
+    /// The direction of a flow's data.
+    Direction {
+        /// Over the links of its route.
+        Down = "down" default,
+        /// Over the return directions of those links, from the last to the first; its ACKs come over
+        /// the links themselves.
+        Up = "up",
+    }
+}
+
+choice! {
     /// How a QUIC stack's packets are protected.
     Crypto {
         /// No encryption: tags, samples and certificates have their usual lengths on the wire, and

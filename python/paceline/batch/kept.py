@@ -89,8 +89,8 @@ class Batch:
         self.there = False
         #: The runs that came out with other bytes than the existing ones.
         self._differing: list[str] = []
-        #: Digest of the trace, which the cases share.
-        self._inputs = [] if self.plan.trace is None else [store.digest(Path(self.plan.trace))]
+        #: Digests of the traces, which the cases share.
+        self._inputs = [store.digest(Path(trace)) for trace in self.plan.traces]
         if backend == "vm":
             # The kernel's behaviour depends on the snapshot.
             self._inputs += [image["hash"] for image in json.loads(_paceline.vm_images())[:1]]

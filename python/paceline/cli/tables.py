@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from paceline import _paceline, answers
+from paceline import answers
 from paceline.cli import console
 from paceline.measures import alike
 from paceline.names import visible
@@ -22,6 +22,7 @@ FLOW_COLUMNS = {
     "rtt_p95_ns": "RTT p95",
     "retransmit_ratio": "Retransmits",
     "rto_count": "RTOs",
+    "return_ack_loss_ratio": "ACKs lost",
     "completion_ns": "Completed in",
 }
 
@@ -36,6 +37,7 @@ def middle(value: Any) -> float | None:
 FIRST = (
     *("utilisation_ratio", "goodput_bps", "jain_ratio"),
     *("rtt_p50_ns", "queue_p95_ns", "retransmit_ratio"),
+    *("return_goodput_bps", "return_used_ratio", "return_queue_p95_ns", "return_ack_loss_ratio"),
 )
 
 
@@ -46,9 +48,9 @@ def _chosen(metrics: dict[str, Any], *, everything: bool) -> dict[str, Any]:
     return {name: metrics[name] for name in FIRST if metrics.get(name) is not None}
 
 
-def _tell_more(*, everything: bool) -> None:
+def _tell_more(metrics: dict[str, Any], *, everything: bool) -> None:
     if not everything:
-        count = sum(one["scope"] == "run" for one in _paceline.metrics())
+        count = len(metrics)
         console.stdout().print(f"All {count} metrics: --all")
 
 
@@ -70,7 +72,7 @@ def show_result(result: dict[str, Any], *, everything: bool) -> None:
     _show_engine(result)
     _show_emulation(result)
     _show_expect(result["expect"])
-    _tell_more(everything=everything)
+    _tell_more(result["metrics"], everything=everything)
     _show_places(result)
 
 
@@ -226,7 +228,7 @@ def show_comparison(result: dict[str, Any], *, everything: bool) -> None:
     total = {key: sum(engine[key] for engine in engines) for key in engines[0]}
     reports = [path for case in cases for path in case.get("reports", [])]
     _show_engine({"engine": total})
-    _tell_more(everything=everything)
+    _tell_more(cases[0]["metrics"], everything=everything)
     _show_places({**result, "reports": result.get("reports", reports)})
 
 

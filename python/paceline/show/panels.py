@@ -168,6 +168,9 @@ class Sketch:
     def __init__(self, run: Run) -> None:
         self._samples = run.samples
         self._queue = run.queue.filter(pl.col("link") == 0)
+        self._back = run.queue.filter(
+            pl.col("link").is_in([link for link, of in enumerate(run.returns) if of == 0])
+        )
         self._events = run.events
         self._convergence = run.metrics.get("convergence_ns")
         self._limit = next((limit for _, _, limit in run.links), None)
@@ -208,8 +211,11 @@ class Sketch:
         both = [self.throughput(), self.rtt()]
         if self._queue.is_empty():
             return both
-        drops = self.drops()
-        return [*both, self.queue(), *([drops] if drops else [])]
+        found = [*both, self.queue(), self.drops()]
+        if not self._back.is_empty():
+            place = "in the return direction"
+            found += [self._queued(self._back, place, None), self._discarded(self._back, place)]
+        return [panel for panel in found if panel is not None]
 
     def throughput(self) -> Panel:
         """Throughput of each flow, stacked.
@@ -300,17 +306,20 @@ class Sketch:
 
     def queue(self) -> Panel:
         """Backlog of the bottleneck, in bytes and in time."""
-        peak = self._envelope(self._queue, "peak_bytes")
-        delay = self._envelope(self._queue, "delay_ns")
+        return self._queued(self._queue, "at the bottleneck", self._limit)
+
+    def _queued(self, frame: pl.DataFrame, place: str, limit: int | None) -> Panel:
+        peak = self._envelope(frame, "peak_bytes")
+        delay = self._envelope(frame, "delay_ns")
         volume, time = scale_of("_bytes", top(peak)), scale_of("_ns", top(delay))
         series = [
             Series("peak backlog", quantity_style(0), scaled(peak, volume)),
             Series("delay", quantity_style(1), scaled(delay, time), right=True),
         ]
-        title = "Queue at the bottleneck"
+        title = f"Queue {place}"
         lines = []
-        if self._limit is not None and self._limit <= 2 * top(peak):
-            lines.append(("queue limit", self._at_all(self._limit)))
+        if limit is not None and limit <= 2 * top(peak):
+            lines.append(("queue limit", self._at_all(limit)))
         references = self._level(lines, volume)
         return Panel(
             title, volume.unit, self._times, series, unit_right=time.unit, references=references
@@ -318,11 +327,12 @@ class Sketch:
 
     def drops(self) -> Panel | None:
         """Packets that the bottleneck dropped and marked, if there were any."""
+        return self._discarded(self._queue, "at the bottleneck")
+
+    def _discarded(self, frame: pl.DataFrame, place: str) -> Panel | None:
         columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
         found = [
-            (label, column)
-            for label, column in columns
-            if self._queue.height and self._queue[column].max()
+            (label, column) for label, column in columns if frame.height and frame[column].max()
         ]
         if not found:
             return None
@@ -332,7 +342,7 @@ class Sketch:
         for nth, (label, column) in enumerate(found):
             values = [0.0] * count
             grown = (
-                self._queue.with_columns(grown=pl.col(column).diff().fill_null(pl.col(column)))
+                frame.with_columns(grown=pl.col(column).diff().fill_null(pl.col(column)))
                 .group_by(((pl.col("t_ns") - 1) // width).clip(0, count - 1).alias("bin"))
                 .agg(pl.col("grown").sum())
             )
@@ -341,7 +351,7 @@ class Sketch:
             series.append(Series(label, quantity_style(nth), scaled(values, Scale("", 1.0))))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         what = " and ".join(label for label, _ in found)
-        title = f"Packets {what} at the bottleneck, in each {width / 1e6:g} ms"
+        title = f"Packets {what} {place}, in each {width / 1e6:g} ms"
         return Panel(title, "packets", times, series)
 
     def detail(self, flow: int) -> Detail:

@@ -53,8 +53,11 @@ def boxes(toml: str) -> list[Box]:
     total = sum(count.values())
     senders = [f"{number} x {name}" if number > 1 else name for name, number in count.items()]
     title = "1 sender" if total == 1 else f"{total} senders"
-    links = _tables(scenario.get("links"))
-    crossed = [Box("link", str(link.get("name", "link")), _link(link)) for link in [path, *links]]
+    links = [path, *_tables(scenario.get("links"))]
+    crossed = [Box("link", str(link.get("name", "link")), _link(link)) for link in links]
+    for box, link in zip(crossed, links, strict=True):
+        if isinstance(back := link.get("return"), dict):
+            box.lines.extend(f"return: {line}" for line in _link(back) or ["unlimited"])
     rtts = sorted({str(group["rtt"]) for group in flows if "rtt" in group})
     rtt = [f"RTT {path.get('rtt', '')}"] if len(rtts) != 1 else []
     if rtts:

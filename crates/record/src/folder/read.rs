@@ -137,6 +137,7 @@ struct LinkFile {
     capacity_bps: Option<u64>,
     limit_bytes: Option<u64>,
     flows: Vec<u32>,
+    return_of: Option<u32>,
 }
 
 impl RunFile {
@@ -146,6 +147,7 @@ impl RunFile {
             capacity: link.capacity_bps.map_or(Rate::INFINITE, Rate::from_bps),
             limit: link.limit_bytes.map_or(Bytes::INFINITE, Bytes::new),
             flows: link.flows,
+            return_of: link.return_of,
         });
         RunInfo {
             scenario: self.scenario,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::info::{FlowInfo, LinkInfo};
-use crate::recorder::FlowTotals;
+use crate::recorder::{FlowTotals, Recorder};
 use crate::rows::{EventKind, EventRow, QueueRow, SampleRow};
 use crate::run::Run;
 use crate::testing::{
@@ -442,6 +442,7 @@ fn what_is_undefined_is_absent() {
 fn of_several_links_the_busiest_is_the_bottleneck() {
     let mut info = run_info(vec![flow_info(0, 0), flow_info(1, 0)]);
     let link = |name: &str, flows: &[u32]| LinkInfo {
+        return_of: None,
         name: name.into(),
         flows: flows.into(),
         ..info.links[0].clone()
@@ -471,6 +472,75 @@ fn of_several_links_the_busiest_is_the_bottleneck() {
     assert_near(run.metric("utilisation_ratio"), 6.0 / 9.0);
     // 100 and 200 of 1,200 packets; drops of acknowledgments are not loss of data.
     assert_near(run.metric("loss_ratio"), 0.25);
+}
+
+/// One flow down, one up, and 1 MB/s in each direction.
+#[test]
+fn the_return_direction_has_metrics_of_its_own() {
+    let mut info = run_info(vec![flow_info(0, 0), flow_info(1, 0)]);
+    let one = info.links[0].clone();
+    let link = |flows: &[u32], return_of| LinkInfo {
+        return_of,
+        flows: flows.into(),
+        ..one.clone()
+    };
+    info.links = vec![link(&[0], None), link(&[1], Some(0)), link(&[], Some(0))];
+    let mut recorder = Recorder::new(
+        info.clone(),
+        &[Vec::new(), Vec::new()],
+        ["ack_sent_packets", "ack_lost_packets"],
+    );
+    push_flow(&mut recorder, 0, 0, &[600; 10]);
+    push_flow(&mut recorder, 1, 0, &[100; 10]);
+    for second in 0..=10 {
+        // The up link is fuller than the down link, whose queue still is the bottleneck's.
+        for (link, share, delay) in [(0, 70, 1), (1, 80, second), (2, 10, 50)] {
+            recorder.queue(QueueRow {
+                delay_ns: Some(Duration::from_millis(delay)),
+                ..queue(link, second, share)
+            });
+        }
+    }
+    let acks = |flow, sent, lost| FlowTotals {
+        counters: vec![sent, lost],
+        ..totals(flow, [0; 3], 0)
+    };
+    let counted = [acks(0, Some(300), Some(30)), acks(1, Some(100), Some(50))];
+    let run = recorder.finish(&counted);
+    assert_near(run.metric("queue_p50_ns"), 1e6);
+    assert_near(run.metric("utilisation_ratio"), 6.0 / 9.0);
+    assert_near(run.metric("return_goodput_bps"), 800e3);
+    assert_near(run.metric("return_used_ratio"), 0.8);
+    // 0 to 10 ms in eleven rows: the sixth, and the eleventh.
+    assert_near(run.metric("return_queue_p50_ns"), 5e6);
+    assert_near(run.metric("return_queue_p95_ns"), 10e6);
+    assert_near(run.metric("return_ack_loss_ratio"), 0.2);
+    assert_near(of_flow(&run, 0, "return_ack_loss_ratio"), 0.1);
+    assert_near(of_flow(&run, 1, "return_ack_loss_ratio"), 0.5);
+
+    // Unknown is not zero, and what has no rate is not used to a share.
+    info.links = vec![LinkInfo {
+        capacity: Rate::INFINITE,
+        ..link(&[], Some(0))
+    }];
+    let counters = ["ack_sent_packets", "ack_lost_packets"];
+    let mut recorder = Recorder::new(info, &[Vec::new(), Vec::new()], counters);
+    recorder.queue(queue(0, 10, 50));
+    let run = recorder.finish(&[acks(0, None, None), acks(1, Some(0), Some(0))]);
+    let names = [
+        "return_goodput_bps",
+        "return_used_ratio",
+        "return_ack_loss_ratio",
+    ];
+    assert_eq!(names.map(|name| run.metric(name)), [None; 3]);
+    assert!(run.summary_json()["metrics"]["return_used_ratio"].is_null());
+    let without = two_flows();
+    assert!(
+        without
+            .metrics()
+            .iter()
+            .all(|m| !m.name.starts_with("return_"))
+    );
 }
 
 #[test]
@@ -714,6 +784,7 @@ fn over(links: &[(&[u32], u64, u64, u64)], sent: &[u64], changed: &[u32]) -> Run
     let mut info = run_info((0..=*count).map(|flow| flow_info(flow, 0)).collect());
     let link = info.links[0].clone();
     let of = |flows: &[u32]| LinkInfo {
+        return_of: None,
         flows: flows.into(),
         ..link.clone()
     };

@@ -6,7 +6,7 @@ use paceline_units::{App, Duration};
 
 use super::Check;
 use crate::app::AppChange;
-use crate::event::{Event, PathChange, RateChange, When};
+use crate::event::{DirectionChange, Event, PathChange, RateChange, ReturnChange, When};
 use crate::flow::FlowGroup;
 use crate::limits;
 use crate::link::{PolicerChange, RateSource};
@@ -148,6 +148,10 @@ impl Check<'_> {
         if let Some(change) = &event.path {
             if (PathChange {
                 link: None,
+                r#return: change
+                    .r#return
+                    .clone()
+                    .filter(|back| *back != ReturnChange::default()),
                 ..change.clone()
             }) == PathChange::default()
             {
@@ -158,25 +162,9 @@ impl Check<'_> {
                 );
             }
             self.event_link(&format!("{at}.path"), change);
-            if let Some(PolicerChange::Set(policer)) = change.keys.policer {
-                self.policer(&format!("{at}.path.policer"), policer);
-            }
-            let key = format!("{at}.path.rate");
-            let main = change.link.as_ref() == Some(&self.scenario.path.name);
-            match (change.rate, &self.scenario.path.rate) {
-                (Some(RateChange::Absolute(rate)), _) => {
-                    self.found.below(&key, rate, limits::MAX_RATE);
-                }
-                (Some(RateChange::Factor(_)), RateSource::Trace { .. })
-                    if main || change.link.is_none() =>
-                {
-                    self.found.bad(
-                        &key,
-                        "a change in percent needs a fixed rate, and the path has a trace",
-                        "give the new rate, such as \"5 Mbit/s\"",
-                    )
-                }
-                _ => {}
+            self.event_return(&format!("{at}.path"), change);
+            for change in change.directions(self.scenario) {
+                self.direction(&format!("{at}.{}", change.at), change);
             }
         }
         if let Some(change) = &event.flow {
@@ -184,6 +172,25 @@ impl Check<'_> {
             if let AppChange::Set(app) = &change.app {
                 self.app(&format!("{at}.flow.app"), app, 1);
             }
+        }
+    }
+
+    /// The changes of one direction of a link.
+    fn direction(&mut self, at: &str, change: DirectionChange<'_>) {
+        if let Some(PolicerChange::Set(policer)) = change.keys.policer {
+            self.policer(&format!("{at}.policer"), policer);
+        }
+        let key = format!("{at}.rate");
+        match (change.rate, self.scenario.rate_source(change.number)) {
+            (Some(RateChange::Absolute(rate)), _) => {
+                self.found.below(&key, rate, limits::MAX_RATE);
+            }
+            (Some(RateChange::Factor(_)), Some(RateSource::Trace { .. })) => self.found.bad(
+                &key,
+                "a change in percent needs a fixed rate, and the path has a trace",
+                "give the new rate, such as \"5 Mbit/s\"",
+            ),
+            _ => {}
         }
     }
 

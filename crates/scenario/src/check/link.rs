@@ -1,29 +1,62 @@
 //! Links, their queues and impairments; routes over them.
 
-use paceline_units::{Duration, Policer, Rate, Site, Size};
+use paceline_units::{Direction, Duration, Policer, Rate, Site, Size};
 
 use super::Check;
 use crate::event::PathChange;
 use crate::flow::FlowGroup;
 use crate::limits;
-use crate::link::{LinkSection, RateSource};
+use crate::link::{LinkKeys, RateSource};
+use crate::queue::{NEEDS_SIZE, Queue};
 use crate::reader::choices;
 use crate::section::Key;
 
 impl Check<'_> {
     pub(super) fn path(&mut self) {
         let path = &self.scenario.path;
-        // The capacity of a trace is not known here: only checks that hold for any trace are
-        // possible.
-        let rate = match path.rate {
+        let rate = self.source("path.rate", &path.rate);
+        path.check("path", &mut self.found);
+        self.name("path", &path.name);
+        self.link("path", rate, &path.queue, &path.link);
+    }
+
+    /// The capacity of a trace is not known here: only checks that hold for any trace are possible.
+    fn source(&mut self, key: &str, source: &RateSource) -> Rate {
+        match source {
             RateSource::Fixed(rate) => {
-                self.found.rate("path.rate", rate);
-                rate
+                self.found.rate(key, *rate);
+                *rate
             }
             RateSource::Trace { .. } => Rate::ZERO,
-        };
-        path.check("path", &mut self.found);
-        self.link("path", &path.own_link(rate, Duration::ZERO));
+        }
+    }
+
+    /// A return direction has a queue if it has a rate.
+    pub(super) fn returns(&mut self) {
+        let scenario = self.scenario;
+        for (link, back) in scenario.returns() {
+            let at = match link.checked_sub(1) {
+                None => "path.return".to_owned(),
+                Some(other) => format!("links[{other}].return"),
+            };
+            let key = format!("{at}.queue");
+            match (&back.rate, &back.queue) {
+                (Some(rate), Some(queue)) => {
+                    let rate = self.source(&format!("{at}.rate"), rate);
+                    self.link(&at, rate, queue, &back.link);
+                }
+                (Some(_), None) => {
+                    let message = format!("`{at}` has a rate and no queue");
+                    self.found.bad(&key, message, NEEDS_SIZE);
+                }
+                (None, Some(_)) => {
+                    let message = format!("`{key}` has no rate, so nothing would wait in it");
+                    let hint = "give the direction a rate, or leave out its queue";
+                    self.found.bad(&key, message, hint);
+                }
+                (None, None) => self.keys(&at, &back.link),
+            }
+        }
     }
 
     pub(super) fn links(&mut self) {
@@ -43,33 +76,38 @@ impl Check<'_> {
                 let message = format!("`{key}` is \"{}\" again", link.name);
                 self.found.bad(&key, message, "name each link once; the path's is \"bottleneck\" unless path.name says otherwise");
             }
-            self.link(&at, link);
+            self.name(&at, &link.name);
+            self.link(&at, link.rate, &link.queue, &link.link);
+        }
+    }
+
+    fn name(&mut self, at: &str, name: &str) {
+        if name.is_empty() {
+            let message = format!("`{at}.name` is empty");
+            self.found
+                .bad(&format!("{at}.name"), message, "name the link");
+        }
+    }
+
+    fn keys(&mut self, at: &str, keys: &LinkKeys) {
+        if let Some(policer) = keys.policer {
+            self.policer(&format!("{at}.policer"), policer);
         }
     }
 
     /// Errors that no bound of a single key reveals.
-    fn link(&mut self, at: &str, link: &LinkSection) {
+    fn link(&mut self, at: &str, rate: Rate, queue: &Queue, keys: &LinkKeys) {
+        self.keys(at, keys);
         let key = |name: &str| format!("{at}.{name}");
-        if link.name.is_empty() {
-            self.found.bad(
-                &key("name"),
-                format!("`{at}.name` is empty"),
-                "name the link",
-            );
-        }
-        if let Some(policer) = link.link.policer {
-            self.policer(&key("policer"), policer);
-        }
         let path = &self.scenario.path;
         let site = Site {
-            rate: link.rate,
+            rate,
             rtt: path.rtt,
             mtu: path.mtu,
         };
         let vocabulary = self.scenario.document.vocabulary;
-        link.queue
-            .check_options(&key("queue"), vocabulary, &site, &mut self.found);
-        self.queue_size(&key("queue.size"), link.queue.size, &site);
+        queue.check_options(&key("queue"), vocabulary, &site, &mut self.found);
+        self.queue_size(&key("queue.size"), queue.size, &site);
     }
 
     fn queue_size(&mut self, key: &str, size: Size, site: &Site) {
@@ -131,6 +169,32 @@ impl Check<'_> {
         }
     }
 
+    /// Changes of the return direction of a link need one.
+    pub(super) fn event_return(&mut self, at: &str, change: &PathChange) {
+        let Some(back) = &change.r#return else {
+            return;
+        };
+        let link = change.link.as_ref();
+        let link = link.map_or(Some(0), |name| self.scenario.link_number(name));
+        let mut returns = self.scenario.returns();
+        let section = returns.find(|(of, _)| Some(*of) == link);
+        match section {
+            None if link.is_some() => {
+                let message =
+                    format!("`{at}.return` changes a return direction that is not declared");
+                let hint = "declare it: an empty table [path.return] is enough";
+                self.found.bad(&format!("{at}.return"), message, hint);
+            }
+            Some((_, section)) if back.rate.is_some() && section.rate.is_none() => {
+                let key = format!("{at}.return.rate");
+                let message = format!("`{key}` limits a direction that has no queue");
+                let hint = "give the direction a rate and a queue at the start";
+                self.found.bad(&key, message, hint);
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn event_link(&mut self, at: &str, change: &PathChange) {
         let Some(name) = &change.link else {
             return;
@@ -160,17 +224,12 @@ impl Check<'_> {
         links.fold(Duration::ZERO, |sum, link| sum + link.delay)
     }
 
-    pub(super) fn route(&mut self, at: &str, group: &FlowGroup) {
-        let Some(route) = &group.route else {
-            return;
-        };
-        let key = format!("{at}.route");
+    /// The links of a route, each once.
+    fn links_of(&mut self, key: &str, route: &[String]) {
         if route.is_empty() {
-            self.found.bad(
-                &key,
-                format!("`{key}` is empty"),
-                "name the links, or leave it out",
-            );
+            let message = format!("`{key}` is empty");
+            self.found
+                .bad(key, message, "name the links, or leave it out");
         }
         for (place, name) in route.iter().enumerate().take(limits::MAX_LINKS) {
             let key = format!("{key}[{place}]");
@@ -180,6 +239,41 @@ impl Check<'_> {
                 self.found.bad(&key, message, "a route crosses a link once");
             }
         }
+    }
+
+    /// The way back goes over return directions that there are, and one of them limits an upload.
+    fn return_route(&mut self, at: &str, group: &FlowGroup) {
+        let scenario = self.scenario;
+        let back = |name: &String| scenario.return_number(scenario.link_number(name)?);
+        if let Some(route) = &group.return_route {
+            let key = format!("{at}.return_route");
+            self.links_of(&key, route);
+            let known = |name: &&String| scenario.link_number(name).is_some();
+            let mut known = route.iter().filter(known);
+            if let Some(name) = known.find(|name| back(name).is_none()) {
+                let message = format!("`{key}`: the link \"{name}\" has no return direction");
+                let hint = "declare it: an empty table [path.return] is enough";
+                self.found.bad(&key, message, hint);
+            }
+        }
+        let own = [scenario.path.name.clone()];
+        let route = group.return_route.as_deref().or(group.route.as_deref());
+        let mut numbers = route.unwrap_or(&own).iter().filter_map(back);
+        if group.direction == Direction::Up && !numbers.any(|n| scenario.rate_source(n).is_some()) {
+            let key = format!("{at}.direction");
+            let message = format!("`{key}` is \"up\", and no return direction there has a rate");
+            let hint = "path.return = { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }";
+            self.found.bad(&key, message, hint);
+        }
+    }
+
+    pub(super) fn route(&mut self, at: &str, group: &FlowGroup) {
+        self.return_route(at, group);
+        let Some(route) = &group.route else {
+            return;
+        };
+        let key = format!("{at}.route");
+        self.links_of(&key, route);
         let delay = self.delay_of(route);
         // The path's own link takes half of the shortest RTT.
         let rtts = self.scenario.flows.iter().filter_map(|group| group.rtt);

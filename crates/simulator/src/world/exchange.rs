@@ -12,11 +12,16 @@ use crate::lanes::Reply;
 use crate::packet::{Load, Packet};
 
 impl World {
-    /// A packet other than a segment reached the receiver: a SYN, or a datagram.
+    /// A packet other than a segment has arrived: a SYN or a datagram at the receiver, or a reply.
     #[cold]
-    pub(super) fn taken(&mut self, index: usize, load: &Load) {
-        let Load::Datagram { number, size, ecn } = *load else {
-            return self.send_reply(index, Reply::SynAck);
+    pub(super) fn taken(&mut self, packet: &Packet) {
+        let index = packet.flow as usize;
+        let (number, size, ecn) = match packet.load {
+            Load::Datagram { number, size, ecn } => (number, size, ecn),
+            Load::Reply { number, hop, ecn } => {
+                return self.came_back(packet, (number, hop), ecn);
+            }
+            Load::Syn | Load::Segment(_) => return self.send_reply(index, Reply::SynAck),
         };
         let (now, flow) = (self.now, &mut self.flows[index]);
         let id = flow.id;
@@ -159,6 +164,77 @@ impl World {
         );
     }
 
+    /// A reply leaves its receiver for the links on its way.
+    #[inline(never)]
+    pub(super) fn send_back(&mut self, index: usize, reply: &Reply) {
+        // A caller copies what a callee may change, so this copy is the only one.
+        let mut reply = *reply;
+        let flow = &mut self.flows[index];
+        let host = flow.host.as_mut();
+        let release = host.map_or(self.now, |host| host.hold(self.now, reply.ack()));
+        let size = reply.size(flow.plan.header);
+        let packet = Packet {
+            flow: flow.id,
+            size,
+            load: Load::Reply {
+                number: self.replies.put(size, reply),
+                hop: 0,
+                ecn: reply.ecn(),
+            },
+        };
+        match &mut flow.host {
+            Some(host) => {
+                host.answer(release, packet);
+                let (number, next) = (host.number, host.next_receive());
+                self.agenda.set(self.sources.ingress(number), next);
+            }
+            None => self.offer_back(index, &packet),
+        }
+    }
+
+    /// Replies have reached the receiver's NIC.
+    pub(super) fn answer_due(&mut self, index: usize) {
+        while let Some(packet) =
+            (self.flows[index].host.as_mut()).and_then(|h| h.answered(self.now))
+        {
+            self.offer_back(index, &packet);
+        }
+    }
+
+    /// A reply is offered to the first link on its way.
+    fn offer_back(&mut self, index: usize, packet: &Packet) {
+        let flow = &mut self.flows[index];
+        flow.acks_sent += 1;
+        let first = flow.plan.back[0];
+        let verdict = self.links[first].enqueue(self.now, *packet);
+        self.forwarded(packet, verdict);
+        self.joined(first);
+    }
+
+    /// A reply has crossed a link: the next one follows, or the rest of its way.
+    fn came_back(&mut self, packet: &Packet, (number, hop): (u64, u32), marked: Ecn) {
+        let index = packet.flow as usize;
+        if let Some(next) = self.flows[index].plan.back.get(hop as usize + 1) {
+            let load = Load::Reply {
+                number,
+                hop: hop + 1,
+                ecn: marked,
+            };
+            return self.pass_on(*next, &Packet { load, ..*packet });
+        }
+        let Some(mut reply) = self.replies.arrive(number) else {
+            return;
+        };
+        if let Reply::Datagram { ecn, .. } = &mut reply {
+            *ecn = marked;
+        }
+        let flow = &self.flows[index];
+        match flow.host.is_none() && self.lanes.is_passed(self.now, flow.plan.lane) {
+            true => self.reply_passed(index, &reply),
+            false => self.end_reply(index, reply, true),
+        }
+    }
+
     /// A link on the way accepts a packet, or refuses it.
     pub(super) fn forwarded(&mut self, packet: &Packet, verdict: Verdict) {
         self.journal.forwarded(self.now, packet, verdict);
@@ -169,10 +245,23 @@ impl World {
 
     /// A packet will not arrive.
     pub(super) fn gone(&mut self, packet: &Packet) {
-        if let Load::Datagram { number, .. } = packet.load
-            && let Some(ends) = self.flows[packet.flow as usize].foreign()
-        {
-            ends.gone(Side::Sender, number);
+        let flow = &mut self.flows[packet.flow as usize];
+        let (side, number) = match packet.load {
+            Load::Datagram { number, .. } => (Side::Sender, number),
+            Load::Reply { number, .. } => {
+                let Some(reply) = self.replies.leave(number) else {
+                    return;
+                };
+                flow.acks_lost += 1;
+                let Reply::Datagram { number, .. } = reply else {
+                    return;
+                };
+                (Side::Receiver, number)
+            }
+            _ => return,
+        };
+        if let Some(ends) = flow.foreign() {
+            ends.gone(side, number);
         }
     }
 

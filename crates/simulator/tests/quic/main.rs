@@ -167,6 +167,26 @@ fn a_transfer_ends_and_all_of_it_arrives() {
     }
 }
 
+/// What its receiver sends is queued, lost and copied as ACKs are, and released when it is lost.
+#[test]
+fn a_return_path_loses_and_copies_packets_of_a_receiver() {
+    for stack in ["quinn", "noq"] {
+        let back = "return = { rate = \"300 kbit/s\", queue = { kind = \"fq_codel\", size = \"20 packets\" }, \
+            loss = \"2 %\", duplicate = \"1 %\" }";
+        let flow = format!("cc = \"bbr3\"\nstack = \"{stack}\"\napp = {{ size = \"3 MB\" }}");
+        let text = scenario(&format!("{PLAIN}\n{back}"), &flow);
+        let first = run(&text);
+        assert_eq!(last(&first, "flows", "goodput_bytes"), 3_000_000, "{stack}");
+        let sent = last(&first, "flows", "ack_sent_packets");
+        let lost = last(&first, "flows", "ack_lost_packets");
+        assert!(
+            lost > sent / 100 && lost < sent,
+            "{stack}: {lost} of {sent}"
+        );
+        assert_eq!(shown(&first), shown(&run(&text)), "{stack}");
+    }
+}
+
 fn on_quinn(flow: &str) -> String {
     match flow.contains("stack") {
         true => flow.to_owned(),

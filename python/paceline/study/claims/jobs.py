@@ -97,8 +97,7 @@ class Pool:
         if point not in self._lengths:
             plan = guests.check(text, str(scenario), overrides, backend=backend, here=False)
             self._lengths[point] = plan.duration_ns
-            if plan.trace is not None:
-                self._traces.add(Path(plan.trace))
+            self._traces.update(map(Path, plan.traces))
         return Job(text, overrides, seed, backend, str(scenario), self._lengths[point])
 
     def add(self, job: Job, queries: Sequence[Query] = (), *, keep: bool = False) -> None:

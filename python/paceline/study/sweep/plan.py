@@ -63,8 +63,7 @@ class Plan:
             checked = guests.check(text, file, (*given, *point), sweep=False)
             durations_ns.append(checked.duration_ns)
             flow_count = max(flow_count, checked.flow_count)
-            if checked.trace:
-                traces.add(str(checked.trace))
+            traces.update(map(str, checked.traces))
         return cls(
             text=text,
             file=file,
