@@ -125,6 +125,8 @@ def test_the_command_names_what_a_file_shows(
     assert broken["measured"] == pytest.approx(0.75, rel=0.01)
     failures = ET.parse(tmp_path / "out.xml").iter("failure")
     assert any("5.3.3.1" in failure.get("message", "") for failure in failures)
+    done = cli("conformance", "down", "--junit", "out.xml")
+    assert (done.returncode, "out.xml exists" in done.stderr) == (2, True)
     done = cli("conformance", "down", "--as", "bbr1")
     assert done.returncode == 3
     assert "BBRv1 of Linux in all but" in done.stdout.replace("\n", " ")

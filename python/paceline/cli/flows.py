@@ -116,6 +116,9 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     else:
         run = files.read_run(target)
     flows = run.flows["flow"].to_list()
+    if not flows:
+        hint = "record at the sender: a capture of TCP, or a qlog"
+        raise Failure("unjudgeable", f"{target} has no flow", hint=hint, file=target)
     if flow is not None and flow not in flows:
         hint = f"it has flows {flows[0]} to {flows[-1]}"
         raise Failure("no-flow", f"{target} has no flow {flow}", hint=hint, file=target)
@@ -143,7 +146,7 @@ def show(flows: Iterable[Flow]) -> None:
         for check in flow.nearest.checks:
             verdict, since = check["verdict"], check["t_ns"]
             if verdict == "broken":
-                verdict = f"BROKEN from {since / 1e9:.3f} s"
+                verdict = "BROKEN" if since is None else f"BROKEN from {since / 1e9:.3f} s"
             table.add_row(
                 check["id"],
                 check["section"],
@@ -164,8 +167,8 @@ def show(flows: Iterable[Flow]) -> None:
             console.stdout().print(told, soft_wrap=True)
 
 
-def write_junit(path: Path, cases: list[dict[str, Any]], flows: Iterable[Flow]) -> None:
-    """Write the outcome as JUnit's XML, which continuous integration shows."""
+def junit(cases: list[dict[str, Any]], flows: Iterable[Flow]) -> bytes:
+    """Return the outcome as JUnit's XML, which continuous integration shows."""
     suites = ET.Element("testsuites", name="paceline conformance")
     if cases:
         suite = ET.SubElement(suites, "testsuite", name="cases", tests=str(len(cases)))
@@ -179,7 +182,7 @@ def write_junit(path: Path, cases: list[dict[str, Any]], flows: Iterable[Flow]) 
             said = f"{check['requires']} ({check['section']}): {_value(check)}, {_bounds(check)}"
             _test(suite, check["id"], flow.target, check["verdict"], said)
     ET.indent(suites)
-    path.write_bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True) + b"\n")
+    return bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
 def _test(suite: ET.Element, name: str, group: str, verdict: str, said: str) -> None:

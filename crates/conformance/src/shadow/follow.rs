@@ -73,7 +73,7 @@ pub struct Probe {
 pub struct Followed {
     /// After each ACK.
     pub moments: Vec<Moment>,
-    /// The transmissions in flight beyond the window: time, bytes in flight after it, the window.
+    /// Each transmission: its time, the bytes in flight after it, and the window then.
     pub sends: Vec<(u64, u64, u64)>,
     /// Each probe for bandwidth.
     pub probes: Vec<Probe>,

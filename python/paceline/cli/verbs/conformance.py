@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from paceline import _paceline, batch, guests, shipped, store
 from paceline.cli import console, files, flows
-from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples
+from paceline.cli.app import Force, Jobs, Json, Memory, Quiet, app, examples
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
@@ -61,6 +61,7 @@ class Options:
     """With --live: a new folder for the segments that the kernel sent."""
     junit: Path | None = None
     """Also write the outcome to this file, as JUnit's XML."""
+    force: Force = False
     quick: Annotated[bool, Parameter(negative="")] = False
     """A shorter form: no golden traces, each case on one path, one baseline."""
     jobs: Jobs = None
@@ -135,6 +136,8 @@ def conformance(
     if options.record is not None and not options.live:
         hint = "add --live: only what this machine's kernel sends can be recorded"
         raise Failure("bad-option", "--record without --live records nothing", hint=hint)
+    if options.junit is not None:
+        store.check(options.junit, force=options.force)
     loaded = _load(options.controller or [])
     targets = targets or loaded
     controllers = [target for target in targets if not Path(target).exists()]
@@ -333,8 +336,8 @@ def _ended(
     keys = ("id", "suite", "controller", "title", "verdict", "evidence")
     cases = [{k: row[k] for k in keys if k in row} for row in rows]
     if options.junit is not None:
-        with store.errors(options.junit):
-            flows.write_junit(options.junit, rows, judged)
+        with store.writing(options.junit, force=options.force) as fresh:
+            fresh.write_bytes(flows.junit(rows, judged))
     total = f"{len(rows)} cases: {', '.join(counts)}"
     value = {"cases": cases, "flows": [flow.as_json() for flow in judged]}
     if rows:

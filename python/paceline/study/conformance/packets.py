@@ -46,6 +46,8 @@ _CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
 _KINDS = {"send": 0, "retransmit": 0, "ack": 1, "sack": 2}
 #: The least share of time in which a flow that fits does what its shadow allows.
 _LIKE = 0.5
+#: Memory is bounded: ten minutes at 200 Mbit/s.
+_MOST = 10_000_000
 #: A recording with fewer packets shows no cycle of any BBR.
 _LEAST = 200
 
@@ -118,7 +120,8 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
         raise UnjudgeableError((message, "record a bulk transfer of 20 s or longer"))
     if not rows["kind"].is_in(["ack", "sack"]).any():
         rows = _with_acks(run, flow, rows, sent)
-    rows = rows.filter(pl.col("kind").is_in(list(_KINDS)))
+    # Captures may step back in time.
+    rows = rows.filter(pl.col("kind").is_in(list(_KINDS))).sort("t_ns", maintain_order=True)
     columns = (
         rows["t_ns"].cast(pl.UInt64),
         rows["kind"].replace_strict(_KINDS, return_dtype=pl.UInt8),
@@ -126,7 +129,10 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
         rows["len_bytes"].cast(pl.UInt64),
     )
     described = run.flows.filter(pl.col("flow") == flow)
-    mss = int(described["mss_bytes"][0] or sent["len_bytes"].mode()[0])
+    mss = max(1, int(described["mss_bytes"][0] or sent["len_bytes"].mode()[0]))
+    if (count := (sent["len_bytes"] // mss + 1).sum()) > _MOST:
+        message = f"flow {flow} sent {count:,} segments, more than the {_MOST:,} that are followed"
+        raise UnjudgeableError((message, "cut the recording, for example with `editcap -A -B`"))
     at, kind, seq, length = (column.to_numpy(writable=True) for column in columns)
     packets = _paceline.Packets(at, kind, seq, length, mss, _handshake(run, flow, described))
     least, base = packets.min_rtt_ns, described["base_rtt_ns"][0]
