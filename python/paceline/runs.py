@@ -193,8 +193,11 @@ class Run:
         return self.inner.outcomes()
 
     @cached_property
-    def links(self) -> list[tuple[str, int, int | None]]:
-        """Each link's name, its capacity at the start in bit/s and its queue's limit in bytes."""
+    def links(self) -> list[tuple[str, int | None, int | None]]:
+        """Each link's name, its capacity at the start in bit/s and its queue's limit in bytes.
+
+        Either is None if it is unlimited.
+        """
         return self.inner.links()
 
     @property

@@ -91,7 +91,7 @@ pub fn queue_row<P: Packet + Clone>(t: Instant, number: u32, link: &mut Link<P>)
         backlog_packets: backlog.packets,
         delay_ns: Some(backlog.delay),
         peak_bytes: link.take_peak(t),
-        rate_bps: Some(link.rate()),
+        rate_bps: Some(link.rate()).filter(|rate| !rate.is_infinite()),
         capacity_bytes: link.capacity(t),
         // A copy uses no capacity.
         delivered_bytes: counters.delivered.bytes - counters.duplicated.bytes,

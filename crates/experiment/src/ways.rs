@@ -5,8 +5,9 @@ use paceline_units::Duration;
 
 /// The return paths of all flows: uncongested, in order.
 ///
-/// Half of the shortest RTT is on the path's own link, as much on its return direction if it has
-/// one, the rest on each return path. When the path's RTT changes, its new value is divided in the same way; a flow with its own RTT keeps it.
+/// Half of the shortest RTT is on the path's own link, as much of what is left on its return
+/// direction if it has one, the rest on each return path. When the path's RTT changes, its new value
+/// is divided in the same way; a flow with its own RTT keeps it.
 #[derive(Clone, Debug)]
 pub struct Ways {
     lanes: Vec<Lane>,

@@ -97,12 +97,13 @@ impl Run {
 
     /// The links, the bottleneck first: [(`name`, capacity at the start in bit/s, maximum of the
     /// queue in bytes or none)].
-    fn links(&self) -> Vec<(String, u64, Option<u64>)> {
+    fn links(&self) -> Vec<(String, Option<u64>, Option<u64>)> {
         let links = &self.inner.info().links;
         let each = links.iter().map(|link| {
             let limit = link.limit.get();
             let most = (limit != u64::MAX).then_some(limit);
-            (link.name.clone(), link.capacity.bps(), most)
+            let rate = (!link.capacity.is_infinite()).then(|| link.capacity.bps());
+            (link.name.clone(), rate, most)
         });
         each.collect()
     }

@@ -72,12 +72,13 @@ impl Packets {
         controller: &str,
         option: Option<(String, f64)>,
     ) -> PyResult<(f64, Vec<Bound<'py, PyDict>>, Table)> {
-        let options = option
-            .as_ref()
-            .map(|(name, value)| value_of(controller, name, *value));
-        let options: Vec<_> = options.into_iter().flatten().collect();
-        let recipe = recipe(controller, &options)
-            .map_err(|_| PyValueError::new_err(format!("{controller}, {option:?}: no such")))?;
+        let unknown =
+            || PyValueError::new_err(format!("{controller} has no such option: {option:?}"));
+        let options = match &option {
+            Some((name, value)) => vec![value_of(controller, name, *value).ok_or_else(unknown)?],
+            None => Vec::new(),
+        };
+        let recipe = recipe(controller, &options).map_err(|_| unknown())?;
         let Judgement {
             likeness,
             checks,

@@ -218,7 +218,7 @@ pub const METRICS: &[MetricSpec] = &[
         label: "Packets lost",
         unit: Unit::Ratio,
         better: Better::Lower,
-        formula: "packets dropped / packets that entered: those offered to the first of links in a row, summed over links side by side; where flows share only a part of their way, those that the flows have sent",
+        formula: "packets dropped / packets that entered: those offered to the first of links in a row, summed over links side by side; where flows share only a part of their way, those that the flows have sent. ACKs that cross these links count as packets",
         window: "the whole run; links that carry data",
         censored: None,
         compute: |rows| rows.loss(),
@@ -338,7 +338,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
 ];
 
-/// Whether a metric exists for every run. Those of the return direction need one.
+/// Whether a run has this metric; those of the return direction need one.
 fn is_of(rows: &Series<'_>, name: &str) -> bool {
     rows.has_return() || !name.starts_with("return_")
 }
@@ -610,7 +610,7 @@ Every metric is a pure function over the tables of a run, defined in one place. 
 - The *window* runs from the first flow's start to the end of the last active time.
 - *Goodput* is payload that the receiver has passed to its application in order, each byte once. A counter is assumed to grow linearly between two rows.
 - The *bottleneck* is the link with data that carried the largest part of its capacity in the window; if two are equal, the first. A return direction is it only if no other link carries data.
-- Metrics whose names begin with `return_` are of the return direction; a run without one does not have them.
+- Metrics whose names begin with `return_` exist only if a link has a return direction. All but `return_ack_loss_ratio` describe that direction.
 - Samples are taken at equal intervals, so that a percentile over them is weighted by time; rows between them, as `record.rounds` asks for, do not count.
 - An undefined time that has a place where it is *censored* was not missed: it is longer than what the run could show. A run's `censored` gives how long at least, and comparisons count it as that.
 - An RTT was *measured* in a sample if since the flow's sample before, data was acknowledged or the latest RTT changed. A flow that is idle, or waits for a timeout, has none, however long.

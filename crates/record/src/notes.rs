@@ -103,6 +103,12 @@ impl Series<'_> {
                 }
             }
         }
+        // Which links its ACKs cross is not recorded: any of them may be.
+        for (links, flow) in links.iter_mut().zip(&self.flows) {
+            if flow.acks_sent.is_some() {
+                *links = (0..self.links.len()).collect();
+            }
+        }
         let mut path = Path {
             links,
             lossy: Vec::new(),

@@ -326,7 +326,9 @@ impl<'a> Series<'a> {
 
     /// The busiest return direction, whatever it carries.
     fn busiest_return(&self) -> Option<&LinkSeries> {
-        self.busiest(self.links.iter().filter(|link| link.is_return))
+        let returns = || self.links.iter().filter(|link| link.is_return);
+        let limited = self.busiest(returns().filter(|link| link.is_limited));
+        limited.or_else(|| self.busiest(returns()))
     }
 
     fn busiest<'l>(&self, links: impl Iterator<Item = &'l LinkSeries>) -> Option<&'l LinkSeries> {

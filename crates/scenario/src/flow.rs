@@ -48,7 +48,7 @@ section! {
         stop: Option<Duration>, on ALL;
         /// Round-trip propagation delay of these flows. Unset: that of the path.
         rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
-        /// The links that their data crosses, by name and in order. Unset: that of the path.
+        /// The links that they cross, by name and in the order of downloads. Unset: that of the path.
         route: Option<Vec<String>>, on ALL;
         /// Whether their data goes down, over the links of `route`, or up, over the return directions
         /// of these. ACKs take the other way.

@@ -89,6 +89,8 @@ pub(crate) const RETURN: Honoured = simulated("only the simulator has a return p
 
 section! {
     /// The return direction of a link, which ACKs cross. An empty table is a direction that only counts.
+    /// That of the path has up to half of the shortest round trip as its propagation delay, that of
+    /// another link none.
     pub struct ReturnSection, "a table such as { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }" {
         /// Its capacity: fixed, or a recorded trace. Unset: unlimited, so nothing waits.
         rate: Option<RateSource>, on ALL;

@@ -271,7 +271,7 @@ fn single(
         if change.rate.is_some() && so_far.rate(scenario, link).is_none() {
             found.bad(
                 &key,
-                "the path follows a trace, and a trace is not taken up again",
+                "the link follows a trace, and a trace is not taken up again",
                 "write the outage into the trace, or leave `for` out",
             );
         }

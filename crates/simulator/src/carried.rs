@@ -30,9 +30,10 @@ impl<P: Clone> Carried<P> {
         self.bytes
     }
 
-    /// Memory of contents that are not larger than their type, in bytes.
+    /// Memory of the entries themselves; what they point to is in [`Self::bytes`].
     pub fn memory(&self) -> usize {
-        self.sent.capacity() * size_of::<Option<(u32, P)>>()
+        let left = self.left.as_ref().map_or(0, VecDeque::capacity);
+        self.sent.capacity() * size_of::<Option<(u32, P)>>() + left * size_of::<(u64, P)>()
     }
 
     /// Adds one of this size; returns its number.

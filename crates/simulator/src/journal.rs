@@ -17,12 +17,12 @@ use crate::packet::{Load, Packet};
 pub const ACK_COUNTERS: &[(&str, &str)] = &[
     (
         "ack_sent_packets",
-        "ACKs, or packets of a QUIC receiver, sent; null if they cross no link, and absent if no link \
-         has a return direction.",
+        "ACKs and SYN-ACKs, or packets of a QUIC receiver, offered to links; null if they cross no link, and \
+         absent if no link has a return direction.",
     ),
     (
         "ack_lost_packets",
-        "Those of them that links lost; likewise.",
+        "Those of them that links lost, or their first copy; likewise.",
     ),
 ];
 

@@ -140,7 +140,7 @@ impl Lanes {
     }
 
     /// Whether a reply that begins a lane now has arrived.
-    pub fn is_passed(&self, now: Instant, number: usize) -> bool {
+    pub fn arrives_at_once(&self, now: Instant, number: usize) -> bool {
         let lane = &self.lanes[number];
         let at_once = lane.delay == Duration::ZERO && self.slot == Duration::ZERO;
         at_once && lane.queue.is_empty() && lane.last_arrival <= now

@@ -54,8 +54,8 @@ pub(crate) struct World {
     /// The return direction of the path's own.
     back: Option<usize>,
     lanes: Lanes,
-    /// The replies on links.
-    replies: Carried<Reply>,
+    /// The replies on links, by flow, if there are any.
+    replies: Vec<Carried<Reply>>,
     journal: Journal,
     schedule: Schedule,
     agenda: Agenda,
@@ -109,7 +109,8 @@ impl World {
             ..Memory::default()
         };
         let mut links: Vec<Link<Packet>> = plan.build_links();
-        if !stacks.0.is_empty() || plan.flows.iter().any(|flow| !flow.back.is_empty()) {
+        let replies_cross = plan.flows.iter().any(|flow| !flow.back.is_empty());
+        if !stacks.0.is_empty() || replies_cross {
             // Datagrams of other transports, and replies, are released when they are lost.
             links.iter_mut().for_each(Link::tell_drops);
         }
@@ -124,6 +125,8 @@ impl World {
             .iter()
             .any(|link| link.link.duplicate > Gain::default())
             || plan.script.changes().any(copied);
+        let with_replies = plan.flows.iter().filter(|_| replies_cross);
+        let replies = with_replies.map(|_| Carried::new(copies)).collect();
         let stack_of: Vec<Option<Stack>> = each_flow(scenario)
             .map(|group| Some(stacks.0.get(&group)?.clone().over(copies)))
             .collect();
@@ -178,7 +181,7 @@ impl World {
             links,
             back: scenario.return_number(0),
             lanes,
-            replies: Carried::new(copies),
+            replies,
             schedule,
             agenda,
             sources,
@@ -247,7 +250,8 @@ impl World {
         if self.looks.is_multiple_of(seldom) {
             let flows = self.flows.iter().map(Flow::memory);
             let links = self.links.iter().map(Link::memory);
-            let replies = self.lanes.memory() + self.replies.memory();
+            let replies = self.replies.iter().map(Carried::memory).sum::<usize>();
+            let replies = self.lanes.memory() + replies;
             let bytes = flows.chain(links).sum::<usize>() + replies;
             self.memory.in_flight = bytes as u64;
         }

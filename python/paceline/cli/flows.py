@@ -82,7 +82,7 @@ class Flow:
 
 
 def _in_words(check: dict[str, Any]) -> str:
-    return f"{check['id']} ({check['section']}) is {_value(check)}, {_bounds(check)} holds"
+    return f"{check['id']} ({check['section']}) is {_value(check)}, allowed {_bounds(check)}"
 
 
 def _value(check: dict[str, Any]) -> str:
@@ -120,29 +120,36 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
         hint = "record at the sender: a capture of TCP, or a qlog"
         raise Failure("unjudgeable", f"{target} has no flow", hint=hint, file=target)
     if flow is not None and flow not in flows:
-        hint = f"it has flows {flows[0]} to {flows[-1]}"
+        hint = f"its flows are {', '.join(map(str, flows[:9]))}{', ...' * (len(flows) > 9)}"
         raise Failure("no-flow", f"{target} has no flow {flow}", hint=hint, file=target)
-    found, refused = [], None
+    found: list[Flow] = []
+    refused: list[UnjudgeableError] = []
     for number in flows if flow is None else [flow]:
         try:
             found.append(_judged(run, number, target, None, said))
         except UnjudgeableError as error:
-            refused = error
-    if not found and refused is not None:
-        message = f"{target}: {refused}"
-        raise Failure("unjudgeable", message, hint=refused.hint, file=target)
+            refused.append(error)
+    if not found:
+        first = refused[0]
+        raise Failure("unjudgeable", f"{target}: {first}", hint=first.hint, file=target)
+    for why in refused:
+        console.note(f"{target}: {why}")
     return found
 
 
-def of_run(run: Run, controller: str, path: str, said: str | None) -> Flow:
-    """Judge the first flow of a controller's run on a path."""
-    return _judged(run, 0, controller, path, said)
+def of_run(run: Run, controller: str, path: str, said: str | None) -> list[Flow]:
+    """Judge the first flow of a controller's run on a path, if it sent enough for that."""
+    try:
+        return [_judged(run, 0, controller, path, said)]
+    except UnjudgeableError as error:
+        console.note(f"{controller} on {path}: {error}")
+        return []
 
 
 def show(flows: Iterable[Flow]) -> None:
     """Print each flow's verdict, then its checks."""
     for flow in flows:
-        table = console.table("Check", "Draft", "Measured", "Holds", "Of", "Verdict", left=2)
+        table = console.table("Check", "Draft", "Measured", "Allowed", "Of", "Verdict", left=2)
         for check in flow.nearest.checks:
             verdict, since = check["verdict"], check["t_ns"]
             if verdict == "broken":
@@ -163,7 +170,7 @@ def show(flows: Iterable[Flow]) -> None:
         console.stdout().print(f"Time as allowed by each: {others}", soft_wrap=True)
         console.stdout().print(flow.sentence, soft_wrap=True)
         for option, value in flow.causes:
-            told = f"With {option} = {value:g} the shadow departs in nothing"
+            told = f"With {option} = {value:g} nothing is broken"
             console.stdout().print(told, soft_wrap=True)
 
 

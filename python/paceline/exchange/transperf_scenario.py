@@ -176,7 +176,10 @@ class _Writer:
             if rate == 0:
                 raise self._fail(call.line, "`bw` is 0: no limit", "a scenario needs a rate")
             if self._argument(call, "uplink") not in (0, rate):
-                self._note(call.line, "the return path has no rate limit here")
+                self._note(
+                    call.line,
+                    "`uplink` is left out: path.return.rate and a queue limit the return path",
+                )
             rates.append(rate)
         self.bw = max(rates)
         self._schedule(
@@ -249,8 +252,8 @@ class _Writer:
         if self._number("out_loss", 0.0) > 0:
             raise self._fail(
                 self._setting("out_loss").line,
-                "`out_loss` cannot be expressed in a scenario",
-                "the return path is lossless",
+                "`out_loss` is not imported",
+                "write it as path.return.loss",
             )
         loss = self._number("loss", 0.0)
         return [f'loss = "{_digits(loss)} %"'] if loss > 0 else []
@@ -293,7 +296,9 @@ class _Writer:
                 "known are " + ", ".join(CONTROLLERS),
             )
         self._absent(call, ("burst",), "there is no request-response application here")
-        self._absent(call, ("upload",), "data flows in one direction here")
+        self._absent(
+            call, ("upload",), 'data flows in one direction; direction = "up" turns a flow'
+        )
         if call.arguments.get("params"):
             self._note(call.line, "`params` is left out: options of a module are `cc = { ... }`")
         lines = [f'cc = "{CONTROLLERS[cc]}"']

@@ -174,7 +174,7 @@ class Sketch:
         self._events = run.events
         self._convergence = run.metrics.get("convergence_ns")
         self._limit = next((limit for _, _, limit in run.links), None)
-        self._rate = next((float(rate) for _, rate, _ in run.links), 0.0)
+        self._rate = next((float(rate or 0) for _, rate, _ in run.links), 0.0)
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1

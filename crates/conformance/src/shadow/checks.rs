@@ -1,7 +1,7 @@
 //! What a flow did against what its shadow allowed, check by check.
 
 use super::follow::{CYCLE, Followed, Moment, Probe, is_probe_rtt};
-use super::pace::Pace;
+use super::pace::{Pace, TOGETHER};
 use super::recording::Recording;
 
 /// Whether a check holds.
@@ -132,6 +132,8 @@ impl Did {
 
 /// A pace within this share of the allowed one is that.
 const TOLERANCE: f64 = 0.03;
+/// A recording is cut into at most so many.
+const MOST_WINDOWS: u64 = 1_000_000;
 /// A flow that is allowed what it does for this share of time is like its shadow.
 const LIKE: f64 = 0.96;
 /// The share of probes from which on a fault is the flow's, not its shadow's.
@@ -182,6 +184,9 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Che
         if let Some(why) = why {
             check.cannot_be_told(why);
         }
+        if check.verdict != Verdict::Broken {
+            check.at = None;
+        }
     }
     checks
 }
@@ -214,8 +219,10 @@ fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Windo
     let mss = f64::from(recording.mss);
     let usual = median(moments.iter().map(|moment| moment.max_bw).collect()).unwrap_or(0.0);
     let packets = (6.0 * mss / usual.max(1.0) * 1e9) as u64;
-    let width = (recording.min_rtt.min(1 << 40) / 4).max(packets).max(1000);
     let ends = last.at.min(recording.sent.last().map_or(0, |sent| sent.at));
+    // A round trip on one machine is so short that there would be millions.
+    let least = ends.saturating_sub(first.at) / MOST_WINDOWS + 1;
+    let width = (recording.min_rtt.min(1 << 40) / 4).max(packets).max(least);
     let mut windows = Vec::new();
     let (mut moment, mut send) = (0, 0);
     let mut from = first.at;
@@ -295,7 +302,7 @@ fn did(
         Did::TooMuch
     } else if measured > allowed * (1.0 + TOLERANCE + least) {
         Did::TooFast
-    } else if measured < allowed * (1.0 - TOLERANCE - least) && !is_limited {
+    } else if allowed.is_finite() && measured < allowed * (1.0 - TOLERANCE - least) && !is_limited {
         if middle.app_limited {
             Did::LessToSend
         } else {
@@ -388,7 +395,7 @@ impl Judged<'_> {
             let sent = self
                 .followed
                 .sends
-                .partition_point(|(time, ..)| *time <= at + 20_000);
+                .partition_point(|(time, ..)| *time <= at + TOGETHER);
             let in_flight = sent
                 .checked_sub(1)
                 .map_or(0, |sent| self.followed.sends[sent].1);
@@ -438,7 +445,10 @@ impl Judged<'_> {
                 unit: "",
                 count: of.len(),
                 verdict,
-                at: (verdict == Verdict::Broken).then(|| of[0].4),
+                at: of
+                    .iter()
+                    .find(|(_, gain, ..)| !holds(*gain))
+                    .map(|one| one.4),
                 why: None,
             }
         };
@@ -446,7 +456,7 @@ impl Judged<'_> {
             check(
                 "startup.pacing",
                 "5.3.1",
-                "paces at 4 ln 2 of the bandwidth in Startup",
+                "paces at the gain of Startup, 4 ln 2 in the draft",
                 State::Startup,
                 12.0,
                 0.03,
@@ -454,7 +464,7 @@ impl Judged<'_> {
             check(
                 "drain.pacing",
                 "5.3.2",
-                "paces at half of the bandwidth in Drain",
+                "paces at the gain of Drain, .5 in the draft",
                 State::Drain,
                 8.0,
                 0.03,
@@ -462,7 +472,7 @@ impl Judged<'_> {
             check(
                 "down.pacing",
                 "5.3.3.1",
-                "paces at .9 of the bandwidth in ProbeBW_DOWN",
+                "paces at the gain of ProbeBW_DOWN, .9 in the draft",
                 State::Down,
                 60.0,
                 0.008,
@@ -470,7 +480,7 @@ impl Judged<'_> {
             check(
                 "cruise.pacing",
                 "5.3.3.2",
-                "paces at the bandwidth in ProbeBW_CRUISE",
+                "paces at the bandwidth, less the margin, in ProbeBW_CRUISE",
                 State::Cruise,
                 30.0,
                 0.008,
@@ -478,7 +488,7 @@ impl Judged<'_> {
             check(
                 "refill.pacing",
                 "5.3.3.3",
-                "paces at the bandwidth in ProbeBW_REFILL",
+                "paces at the bandwidth, less the margin, in ProbeBW_REFILL",
                 State::Refill,
                 5.0,
                 0.03,
@@ -486,7 +496,7 @@ impl Judged<'_> {
             check(
                 "up.pacing",
                 "5.3.3.4",
-                "paces at 1.25 of the bandwidth in ProbeBW_UP",
+                "paces at the gain of ProbeBW_UP, 1.25 in the draft",
                 State::Up,
                 60.0,
                 0.008,
@@ -650,7 +660,7 @@ impl Judged<'_> {
         let dips = self.dips();
         let (mut begun, mut lengths, mut depths) = (Vec::new(), Vec::new(), Vec::new());
         let (mut shortest, mut longest) = (Vec::new(), Vec::new());
-        for (begin, end) in &dips {
+        for (number, (begin, end)) in dips.iter().enumerate() {
             let (from, to) = (moments[*begin].at, moments[*end].at);
             let first = sends.partition_point(|(at, ..)| *at < from);
             let after = sends.partition_point(|(at, ..)| *at < to);
@@ -670,7 +680,11 @@ impl Judged<'_> {
                 let allowed = if at < to { now as f64 } else { window };
                 in_flight as f64 > 1.2 * allowed + 2.5 * mss
             };
-            if let Some(high) = (low..sends.len()).find(high) {
+            // Until the next one.
+            let next = dips.get(number + 1);
+            let next = next.map_or(u64::MAX, |(begin, _)| moments[*begin].at);
+            let rest = sends.partition_point(|(at, ..)| *at < next);
+            if let Some(high) = (low..rest).find(high) {
                 let before = &moments[begin - 1];
                 let own = (to - sends[low].0) as f64 / 1e6;
                 // The window fills again within a round trip or two, with the queue of before.
@@ -682,14 +696,14 @@ impl Judged<'_> {
         }
         let missed = dips.len() - begun.len();
         // One that begins too soon is none of the shadow's.
-        let own = self.recording.dips();
+        let own = &self.recording.dips;
         let apart = |starts: &[u64]| -> Vec<f64> {
             starts
                 .windows(2)
                 .map(|two| (two[1] - two[0]) as f64 / 1e9)
                 .collect()
         };
-        let (expected, own) = (apart(&begun), apart(&own));
+        let (expected, own) = (apart(&begun), apart(own));
         let intervals = if own.len() > 2 * expected.len() + 1 {
             own
         } else {
@@ -724,15 +738,15 @@ impl Judged<'_> {
             median(shortest).unwrap_or(0.0),
             median(longest).unwrap_or(0.0),
         );
-        let missing = vec![missed as f64; usize::from(!dips.is_empty())];
+        let missing = (0..dips.len()).map(|number| if number < missed { 100.0 } else { 0.0 });
         vec![
             check(
                 "probe_rtt.begins",
                 "5.3.4.3",
                 "enters ProbeRTT 5 s after the last minimum of the RTT",
-                missing,
+                missing.collect(),
                 (0.0, 0.0),
-                "missed",
+                "% missed",
             ),
             check(
                 "probe_rtt.depth",

@@ -143,8 +143,7 @@ struct Shadow<'a> {
     rested: (u64, u64),
     /// The probe that is due now was not seen.
     is_overdue: bool,
-    /// When the flow's own ProbeRTTs begin, and when the shadow's last one was.
-    dips: Vec<u64>,
+    /// When the shadow's last ProbeRTT was.
     probed_rtt: u64,
     /// After the last ACK.
     phase: &'static str,
@@ -195,7 +194,6 @@ pub fn follow(
         counted: Counted::from(begins),
         rested: (recording.begins(), 0),
         is_overdue: false,
-        dips: recording.dips(),
         probed_rtt: recording.begins(),
         followed: Followed::default(),
     };
@@ -254,8 +252,13 @@ impl Shadow<'_> {
         if !is_moot && (sent.acked.is_none() || exonerated) {
             self.doubtful.push_back(number);
         }
-        self.fates.push(Fate::Out);
-        self.in_flight += u64::from(sent.size);
+        // Sent after its ACK: no other will take it out of what is in flight.
+        let is_late = is_moot && sent.previous.is_none();
+        self.fates
+            .push(if is_late { Fate::Moot } else { Fate::Out });
+        if !is_late {
+            self.in_flight += u64::from(sent.size);
+        }
         self.counted.sent += u64::from(sent.size);
         let window = self.controller.cwnd().get();
         if (self.in_flight + u64::from(self.recording.mss)) * 1000 > window * 995 {
@@ -281,7 +284,7 @@ impl Shadow<'_> {
             self.enter(now);
             return;
         }
-        for number in self.doubtful.clone() {
+        for number in std::mem::take(&mut self.doubtful) {
             self.lose(now, number);
         }
         self.recovery = Some((self.highest, self.tokens.len() as u32));
@@ -591,9 +594,10 @@ impl Shadow<'_> {
             return;
         }
         let next = self
+            .recording
             .dips
             .partition_point(|at| *at + 20_000_000 < now.as_nanos());
-        let Some(&at) = self.dips.get(next) else {
+        let Some(&at) = self.recording.dips.get(next) else {
             return;
         };
         let soon = now + Duration::from_secs(2);
@@ -651,8 +655,8 @@ impl Shadow<'_> {
                     let delivered = &self.recording.delivered[from as usize..to as usize];
                     let sizes = delivered
                         .iter()
-                        .map(|n| self.recording.sent[*n as usize].size);
-                    grown += i64::from(sizes.sum::<u32>());
+                        .map(|n| i64::from(self.recording.sent[*n as usize].size));
+                    grown += sizes.sum::<i64>();
                 }
                 beyond > 5 * mss / 2 && beyond > grown + mss / 2
             })

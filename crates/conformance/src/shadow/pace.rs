@@ -3,7 +3,7 @@
 use super::recording::Recording;
 
 /// Packets that leave within this time are one burst, in nanoseconds.
-const TOGETHER: u64 = 20_000;
+pub const TOGETHER: u64 = 20_000;
 
 /// The bytes sent by each time, straight between bursts.
 #[derive(Clone, Debug)]

@@ -39,7 +39,7 @@ pub struct Transmission {
     pub acked: Option<u32>,
     /// Its data was acknowledged, by this event, by an older transmission: it stands for nothing.
     pub moot: Option<u32>,
-    /// The transmission before it of the same data, and the next.
+    /// The transmission of the same data before it.
     pub previous: Option<u32>,
     /// The next transmission of the same data.
     pub next: Option<u32>,
@@ -89,6 +89,9 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// Bytes in flight after each event, as it turned out.
     pub balance: Vec<i64>,
+    /// When the flow falls silent and then keeps little in flight for a while, as in ProbeRTT: the
+    /// times of the ACKs after which it does.
+    pub dips: Vec<u64>,
     /// The transmissions that ACKs covered, by ACK.
     pub delivered: Vec<u32>,
     /// Whether ACKs have a cumulative point (TCP).
@@ -136,6 +139,7 @@ impl Recording {
             recording.events.push(Event { at: row.at, what });
         }
         recording.balance = recording.balances();
+        recording.dips = recording.find_dips();
         recording
     }
 
@@ -199,11 +203,13 @@ impl Recording {
         true
     }
 
-    /// When the flow falls silent and then keeps little in flight for a while, as in ProbeRTT: the
-    /// times of the ACKs after which it does.
-    pub fn dips(&self) -> Vec<u64> {
+    /// See [`Self::dips`].
+    fn find_dips(&self) -> Vec<u64> {
         const LEAST: u64 = 120_000_000;
-        let mut dips = Vec::new();
+        let soon = self.most_within(LEAST);
+        let later = self.most_within(1_500_000_000 + 3 * self.min_rtt.min(1 << 32));
+        let sends = self.next_sends();
+        let mut dips: Vec<u64> = Vec::new();
         let mut silent: Option<(usize, u64, i64)> = None;
         for (index, event) in self.events.iter().enumerate() {
             let What::Sent(_) = event.what else { continue };
@@ -215,25 +221,64 @@ impl Recording {
                 continue;
             }
             let low = (level * 68 / 100).max(i64::from(self.mss) * 46 / 10);
-            let after = |span: u64| {
-                let end = event.at.saturating_add(span);
-                let rest = self.events[index..].iter().zip(&self.balance[index..]);
-                rest.take_while(move |(event, _)| event.at < end)
-            };
-            let stays = after(LEAST).all(|(_, balance)| *balance <= low);
-            let sends = after(LEAST).any(|(event, _)| {
-                matches!(event.what, What::Sent(_)) && event.at > self.events[index].at
-            });
-            let returns = after(1_500_000_000 + 3 * self.min_rtt.min(1 << 32));
-            if stays && sends && returns.into_iter().any(|(_, balance)| *balance > low) {
+            let goes_on = sends[index].is_some_and(|next| next < event.at + LEAST);
+            if soon[index] <= low && goes_on && later[index] > low {
                 // The first ACK after the last send.
-                let ack = self.events[last + 1..].first().map_or(at, |event| event.at);
+                let ack = self.events[last + 1].at;
                 if dips.last().is_none_or(|dip| *dip + 1_000_000_000 < ack) {
                     dips.push(ack);
                 }
             }
         }
         dips
+    }
+
+    /// For each event, the most in flight from then on, for a span of time.
+    fn most_within(&self, span: u64) -> Vec<i64> {
+        let mut candidates: VecDeque<usize> = VecDeque::new();
+        let mut end = 0;
+        let mut most = Vec::with_capacity(self.events.len());
+        for (index, event) in self.events.iter().enumerate() {
+            let until = event.at.saturating_add(span);
+            while self.events.get(end).is_some_and(|event| event.at < until) {
+                while candidates
+                    .back()
+                    .is_some_and(|c| self.balance[*c] <= self.balance[end])
+                {
+                    candidates.pop_back();
+                }
+                candidates.push_back(end);
+                end += 1;
+            }
+            while candidates
+                .front()
+                .is_some_and(|candidate| *candidate < index)
+            {
+                candidates.pop_front();
+            }
+            most.push(
+                candidates
+                    .front()
+                    .map_or(0, |candidate| self.balance[*candidate]),
+            );
+        }
+        most
+    }
+
+    /// For each event, the time of the first transmission that is later than it.
+    fn next_sends(&self) -> Vec<Option<u64>> {
+        let (mut at, mut later) = (None, None);
+        let mut next = vec![None; self.events.len()];
+        for (index, event) in self.events.iter().enumerate().rev() {
+            if at.is_some_and(|at| at > event.at) {
+                later = at;
+            }
+            next[index] = later;
+            if matches!(event.what, What::Sent(_)) {
+                at = Some(event.at);
+            }
+        }
+        next
     }
 
     fn send(&mut self, open: &mut Open, point: u64, row: Row) {

@@ -227,9 +227,13 @@ impl<C: Controller> Sender<C> {
             .ack
             .saturating_sub(prior_una.saturating_add(prior_sacked));
         let newly_acked = newly_acked.div_ceil(u64::from(self.config.mss));
-        let marks = self
-            .marks
-            .on_ack(ack, self.board.nxt(), newly_acked, self.config.mss);
+        // An older acknowledgment has an older count of marks (RFC 9768).
+        let marks = if before.old {
+            0
+        } else {
+            self.marks
+                .on_ack(ack, self.board.nxt(), newly_acked, self.config.mss)
+        };
         let mut progress = Progress {
             marks,
             fack: self.rack.fack(),

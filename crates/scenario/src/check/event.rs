@@ -187,7 +187,7 @@ impl Check<'_> {
             }
             (Some(RateChange::Factor(_)), Some(RateSource::Trace { .. })) => self.found.bad(
                 &key,
-                "a change in percent needs a fixed rate, and the path has a trace",
+                "a change in percent needs a fixed rate, and the link has a trace",
                 "give the new rate, such as \"5 Mbit/s\"",
             ),
             _ => {}

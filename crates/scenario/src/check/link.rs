@@ -182,12 +182,12 @@ impl Check<'_> {
             None if link.is_some() => {
                 let message =
                     format!("`{at}.return` changes a return direction that is not declared");
-                let hint = "declare it: an empty table [path.return] is enough";
+                let hint = "declare it: an empty `return = {}` in its table is enough";
                 self.found.bad(&format!("{at}.return"), message, hint);
             }
             Some((_, section)) if back.rate.is_some() && section.rate.is_none() => {
                 let key = format!("{at}.return.rate");
-                let message = format!("`{key}` limits a direction that has no queue");
+                let message = format!("`{key}` limits a direction that has no rate at the start");
                 let hint = "give the direction a rate and a queue at the start";
                 self.found.bad(&key, message, hint);
             }
@@ -252,7 +252,7 @@ impl Check<'_> {
             let mut known = route.iter().filter(known);
             if let Some(name) = known.find(|name| back(name).is_none()) {
                 let message = format!("`{key}`: the link \"{name}\" has no return direction");
-                let hint = "declare it: an empty table [path.return] is enough";
+                let hint = "declare it: an empty `return = {}` in its table is enough";
                 self.found.bad(&key, message, hint);
             }
         }

@@ -1,4 +1,4 @@
-//! Steps of flows of other transports.
+//! Steps of flows of other transports, and of replies over links.
 
 use paceline_congestion::Ecn;
 use paceline_path::Verdict;
@@ -177,7 +177,7 @@ impl World {
             flow: flow.id,
             size,
             load: Load::Reply {
-                number: self.replies.put(size, reply),
+                number: self.replies[index].put(size, reply),
                 hop: 0,
                 ecn: reply.ecn(),
             },
@@ -222,14 +222,14 @@ impl World {
             };
             return self.pass_on(*next, &Packet { load, ..*packet });
         }
-        let Some(mut reply) = self.replies.arrive(number) else {
+        let Some(mut reply) = self.replies[index].arrive(number) else {
             return;
         };
         if let Reply::Datagram { ecn, .. } = &mut reply {
             *ecn = marked;
         }
         let flow = &self.flows[index];
-        match flow.host.is_none() && self.lanes.is_passed(self.now, flow.plan.lane) {
+        match flow.host.is_none() && self.lanes.arrives_at_once(self.now, flow.plan.lane) {
             true => self.reply_passed(index, &reply),
             false => self.end_reply(index, reply, true),
         }
@@ -249,7 +249,7 @@ impl World {
         let (side, number) = match packet.load {
             Load::Datagram { number, .. } => (Side::Sender, number),
             Load::Reply { number, .. } => {
-                let Some(reply) = self.replies.leave(number) else {
+                let Some(reply) = self.replies[packet.flow as usize].leave(number) else {
                     return;
                 };
                 flow.acks_lost += 1;

@@ -127,8 +127,8 @@ def conformance(
     trace passes if every state field equals that of Linux after every event, a recovery script if
     our sender sends what the recorded kernel sent.
 
-    Exit code 3 if a trace, a script or a case fails, or a check is broken: of what --as says, or
-    without it of every algorithm.
+    Exit code 3 if a trace, a script or a case fails, or a check is broken: of the algorithm that
+    --as names, or of the nearest.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")
@@ -140,12 +140,14 @@ def conformance(
         store.check(options.junit, force=options.force)
     loaded = _load(options.controller or [])
     targets = targets or loaded
-    controllers = [target for target in targets if not Path(target).exists()]
+    # Who loads a controller means it, whatever files are here.
+    controllers = [one for one in targets if one in loaded or not Path(one).exists()]
     known = guests.names()
     for name in controllers:
         if name not in known:
             raise _no_target(name, known)
-    recordings = [target for target in targets if Path(target).exists()]
+    recordings = [target for target in targets if target not in controllers]
+    _check_used(options, controllers, recordings)
     rows: list[dict[str, Any]] = []
     details: list[str] = []
     judged: list[flows.Flow] = []
@@ -172,6 +174,27 @@ def _load(controllers: list[str]) -> list[str]:
     if controllers:
         bring(controllers)
     return [guest.name for guest in guests.loaded() if guest.stack is None]
+
+
+def _check_used(options: Options, controllers: list[str], recordings: list[str]) -> None:
+    """Check that no option is ignored."""
+    if options.controller and not controllers:
+        hint = "name its controller as a target, such as STACK:NAME"
+        raise Failure("controller", "what --controller loads is not tested", hint=hint)
+    targets = controllers or recordings
+    judges = bool(targets) and not (options.case or options.cases)
+    suites = options.traces or options.recovery or options.live
+    wrong = (
+        ("--traces, --recovery and --live take no target", suites and targets),
+        ("--as is of packets: of a recording, or a controller", options.as_ and not judges),
+        ("--flow is of a recording", options.flow is not None and not (judges and recordings)),
+        ("--quick is of suites and controllers", options.quick and not controllers and recordings),
+        ("--cases needs --case for a recording", options.cases and recordings and not options.case),
+    )
+    for message, is_so in wrong:
+        if is_so:
+            hint = "`paceline conformance --help` has examples"
+            raise Failure("bad-option", message, hint=hint)
 
 
 def _no_target(name: str, known: Sequence[str]) -> Failure:
@@ -245,7 +268,7 @@ def _baselines(controller: str, options: Options) -> list[flows.Flow]:
         settings = (("flows.0.cc", controller), ("run.record.packets", "true"))
         with files.running(str(one.scenario)):
             run = batch.run(one.scenario, overrides=settings)
-        found.append(flows.of_run(run, controller, one.id, options.as_))
+        found += flows.of_run(run, controller, one.id, options.as_)
     return found
 
 

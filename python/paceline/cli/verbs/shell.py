@@ -225,7 +225,7 @@ def _tell(run: Run, kept: Path) -> None:
         links.add_row(
             name,
             quantity("_bps", int(queue["delivered_bytes"][-1]) * 8 / seconds),
-            quantity("_bps", rate),
+            "" if rate is None else quantity("_bps", rate),
             quantity("_ns", delays.quantile(0.5, "nearest")),
             quantity("_ns", delays.quantile(0.95, "nearest")),
             str(queue["dropped_packets"][-1]),

@@ -100,7 +100,11 @@ def causes(run: Run, flow: int, judged: Judged) -> list[tuple[str, float]]:
                 tried[option, value] = None
     found = []
     for option, value in tried:
-        likeness, checks, moments = packets.judge("bbr3", (option, value))
+        try:
+            likeness, checks, moments = packets.judge("bbr3", (option, value))
+        except ValueError:
+            # Out of the option's bounds.
+            continue
         one = Judged("bbr3", likeness, checks, pl.DataFrame(moments))
         if one.verdict == "fits" and likeness >= judged.likeness:
             found.append((likeness, option, value))
@@ -118,6 +122,12 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
     if sent.height < _LEAST:
         message = f"flow {flow} sent {sent.height} packets, and no cycle of BBR shows in these"
         raise UnjudgeableError((message, "record a bulk transfer of 20 s or longer"))
+    described = run.flows.filter(pl.col("flow") == flow)
+    usual: Any = sent["len_bytes"].mode().max()
+    mss = int(described["mss_bytes"][0] or usual or 1)
+    if (count := (sent["len_bytes"] // mss + 1).sum()) > _MOST:
+        message = f"flow {flow} sent {count:,} segments, more than the {_MOST:,} that are followed"
+        raise UnjudgeableError((message, "cut the recording, for example with `editcap -A -B`"))
     if not rows["kind"].is_in(["ack", "sack"]).any():
         rows = _with_acks(run, flow, rows, sent)
     # Captures may step back in time.
@@ -128,15 +138,13 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
         rows["seq_bytes"].cast(pl.UInt64),
         rows["len_bytes"].cast(pl.UInt64),
     )
-    described = run.flows.filter(pl.col("flow") == flow)
-    mss = max(1, int(described["mss_bytes"][0] or sent["len_bytes"].mode()[0]))
-    if (count := (sent["len_bytes"] // mss + 1).sum()) > _MOST:
-        message = f"flow {flow} sent {count:,} segments, more than the {_MOST:,} that are followed"
-        raise UnjudgeableError((message, "cut the recording, for example with `editcap -A -B`"))
     at, kind, seq, length = (column.to_numpy(writable=True) for column in columns)
     packets = _paceline.Packets(at, kind, seq, length, mss, _handshake(run, flow, described))
     least, base = packets.min_rtt_ns, described["base_rtt_ns"][0]
-    if least is None or (run.source is not None and (base is None or 2 * least < base)):
+    if least is None:
+        message = f"flow {flow} has no round trip of data that was sent once"
+        raise UnjudgeableError((message, "record a transfer that loses less than all of its data"))
+    if run.source is not None and (not base or 2 * least < base):
         message = f"flow {flow} was not recorded at its sender: its ACKs follow data too soon"
         hint = "record at the sender; a capture cut to headers is enough (`tcpdump -s 128`)"
         raise UnjudgeableError((message, hint))
@@ -151,12 +159,13 @@ def _with_acks(run: Run, flow: int, rows: pl.DataFrame, sent: pl.DataFrame) -> p
     """
     delivered = rows.filter(pl.col("kind") == "deliver")
     rtt = run.flows.filter(pl.col("flow") == flow)["base_rtt_ns"][0]
-    if delivered.is_empty() or rtt is None:
+    if delivered.is_empty() or not rtt:
         message = "the recording has no acknowledgments of this flow"
         hint = "record at the sender: a capture of TCP, or a qlog with the packets' ACK frames"
         raise UnjudgeableError((message, hint))
     ends = sent["len_bytes"].cum_sum()
     places = sent.select(number="seq_bytes", place=ends - sent["len_bytes"])
+    places = places.unique("number", keep="first", maintain_order=True)
     return (
         pl.concat(
             [
@@ -166,7 +175,7 @@ def _with_acks(run: Run, flow: int, rows: pl.DataFrame, sent: pl.DataFrame) -> p
                 ),
             ]
         )
-        .join(places, left_on="seq_bytes", right_on="number", how="inner")
+        .join(places, left_on="seq_bytes", right_on="number", how="inner", maintain_order="left")
         .with_columns(seq_bytes="place")
         .sort("t_ns", maintain_order=True)
     )
@@ -179,6 +188,7 @@ def _handshake(run: Run, flow: int, described: pl.DataFrame) -> int | None:
     )
     start = described["start_ns"][0]
     if not events.is_empty() and start is not None:
-        return int(events["t_ns"][0] - start)
-    rtt = described["base_rtt_ns"][0]
-    return None if rtt is None else int(rtt)
+        return max(1, int(events["t_ns"][0] - start))
+    # Zero is an import's word for unknown.
+    rtt: int | None = described["base_rtt_ns"][0]
+    return rtt or None
