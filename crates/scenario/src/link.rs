@@ -139,7 +139,7 @@ pub enum RateSource {
     Fixed(Rate),
     /// Delivery opportunities from a file in mahimahi's format.
     Trace {
-        /// The file, relative to the scenario's folder; see [`crate::Scenario::trace_path`].
+        /// The file, relative to the scenario's folder; see [`crate::Scenario::traces`].
         trace: PathBuf,
     },
 }
