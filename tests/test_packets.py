@@ -91,9 +91,9 @@ def test_a_defect_breaks_its_own_check(option: str, value: float | str, check: s
 def test_a_cause_is_named_if_it_explains_all(right: paceline.Run) -> None:
     run = recorded(SLOW, probe_down_pacing_gain=0.75)
     (judged,) = judge(run, 0, ["bbr3"])
-    assert causes(run, 0, judged)[0] == ("probe_down_pacing_gain", 0.75)
+    assert causes(judged)[0] == ("probe_down_pacing_gain", 0.75)
     (judged,) = judge(right, 0, ["bbr3"])
-    assert causes(right, 0, judged) == []
+    assert causes(judged) == []
 
 
 def test_a_capture_and_a_qlog_say_what_the_run_says(right: paceline.Run, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def measures(path: drawn.Drawn, run: paceline.Run) -> dict[str, float | None]:
     recovery = samples.filter(samples["ca_state"].is_in(["Recovery", "Loss"])).height
     step = times[1] - times[0]
     kinds = run.events["kind"].to_list()
-    tlps = run.emulation["tlp_count"] if run.emulation else kinds.count("tlp")
+    tlps = run.emulation["tlp_count"] if run.emulation else run.flows["tlp_count"].sum()
     return {
         "goodput_bps": sum(flow["goodput_bps"] for flow in flows),
         "late_bps": 8 * (late[-1] - late[0]) / LATE,

@@ -7,11 +7,13 @@
 //! outcome hangs on the moment within cannot be told.
 
 mod checks;
+mod cues;
 mod follow;
 mod pace;
 mod recording;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use paceline_congestion::Recipe;
 
@@ -39,11 +41,11 @@ pub fn judge(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> 
     let pace = Pace::of(recording);
     let run = |marks| follow(recording, &pace, recipe, marks, handshake);
     let followed = run(Marks::Usual);
-    let mut checks = checks::judge(recording, &pace, &followed);
+    let (likeness, mut checks) = checks::judge(recording, &pace, &followed);
     let is_broken = |check: &Check| check.verdict == Verdict::Broken;
     if followed.lost > 0 && checks.iter().any(is_broken) {
         for marks in [Marks::Early, Marks::Late] {
-            let others = checks::judge(recording, &pace, &run(marks));
+            let (_, others) = checks::judge(recording, &pace, &run(marks));
             for (check, other) in checks.iter_mut().zip(others) {
                 if is_broken(check) && other.verdict == Verdict::Held {
                     check.cannot_be_told(
@@ -54,7 +56,7 @@ pub fn judge(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> 
         }
     }
     Judgement {
-        likeness: checks::likeness(recording, &pace, &followed),
+        likeness,
         checks,
         followed,
     }

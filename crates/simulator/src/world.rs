@@ -439,7 +439,8 @@ impl World {
         self.transmit(index);
     }
 
-    /// The same of a reply after its last link, if nothing is left of its way.
+    /// The same of a reply after its last link, if nothing is left of its way: through its lane it
+    /// would cost another event and a copy.
     fn reply_passed(&mut self, index: usize, reply: &Reply) {
         match (reply, &mut self.flows[index].stage) {
             (Reply::Ack(ack), Stage::Open(sender)) => {

@@ -14,13 +14,6 @@ from paceline.errors import CaptureError, UnjudgeableError
 from paceline.runs import Run
 from paceline.study.conformance.packets import SHADOWS, Judged, causes, judge
 
-#: What each shadow is of.
-_NAMES = {
-    "bbr3": "BBRv3 as the draft says",
-    "bbr3-linux": "BBRv3 of Linux",
-    "bbr2": "BBRv2 of Linux",
-    "bbr1": "BBRv1 of Linux",
-}
 #: A flow is no BBR if it does less than this share of the time what the nearest allows.
 _NEAR = 0.3
 #: Broken checks that a sentence names.
@@ -49,7 +42,7 @@ class Flow:
     def sentence(self) -> str:
         """The verdict in words."""
         nearest, broken = self.nearest, self.nearest.having("broken")
-        name = _NAMES[nearest.name]
+        name = SHADOWS[nearest.name]
         where = f"{self.target}{f' on {self.path}' if self.path else f', flow {self.flow}'}"
         if nearest.verdict == "fits":
             held, untold = (len(nearest.having(one)) for one in ("held", "cannot be told"))
@@ -105,7 +98,7 @@ def _judged(run: Run, number: int, target: str, path: str | None, said: str | No
     judged = judge(run, number, SHADOWS if said is None else (said,))
     nearest = judged[0]
     near = nearest.verdict == "broken" and (said is not None or nearest.likeness >= _NEAR)
-    return Flow(target, path, number, judged, said, causes(run, number, nearest) if near else [])
+    return Flow(target, path, number, judged, said, causes(nearest) if near else [])
 
 
 def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:

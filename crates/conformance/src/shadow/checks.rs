@@ -1,8 +1,9 @@
 //! What a flow did against what its shadow allowed, check by check.
 
-use super::follow::{CYCLE, Followed, Moment, Probe, is_probe_rtt};
+use super::follow::{Followed, Probe, is_probe_rtt};
 use super::pace::{Pace, TOGETHER};
 use super::recording::Recording;
+use super::windows::{Did, State, Window, median, share, windows};
 
 /// Whether a check holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,77 +64,6 @@ impl Check {
     }
 }
 
-/// The states of BBR, whatever they are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Startup,
-    Drain,
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
-    Other,
-}
-
-impl State {
-    fn cycles(self) -> bool {
-        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
-    }
-
-    fn of(moment: &Moment) -> Self {
-        match moment.phase {
-            "Startup" | "STARTUP" => Self::Startup,
-            "Drain" | "DRAIN" => Self::Drain,
-            CYCLE if moment.gain > 1.0 => Self::Up,
-            CYCLE if moment.gain < 1.0 => Self::Down,
-            CYCLE => Self::Cruise,
-            phase if is_probe_rtt(phase) => Self::ProbeRtt,
-            phase if phase.ends_with("_DOWN") => Self::Down,
-            phase if phase.ends_with("_CRUISE") => Self::Cruise,
-            phase if phase.ends_with("_REFILL") => Self::Refill,
-            phase if phase.ends_with("_UP") => Self::Up,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// What the flow did within a short window of time.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    at: u64,
-    state: State,
-    did: Did,
-    /// The state changes about now.
-    changes: bool,
-    /// The window leaves no room for more.
-    is_limited: bool,
-    app_limited: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Did {
-    AsAllowed,
-    /// Faster than the pace.
-    TooFast,
-    /// Slower than the pace, though the window had room.
-    TooSlow,
-    /// More in flight than the window.
-    TooMuch,
-    /// Slower, and the application seems to have had no more to send.
-    LessToSend,
-}
-
-impl Did {
-    fn is_allowed(self) -> bool {
-        matches!(self, Self::AsAllowed | Self::LessToSend)
-    }
-}
-
-/// A pace within this share of the allowed one is that.
-const TOLERANCE: f64 = 0.03;
-/// A recording is cut into at most so many.
-const MOST_WINDOWS: u64 = 1_000_000;
 /// A flow that is allowed what it does for this share of time is like its shadow.
 const LIKE: f64 = 0.96;
 /// The share of probes from which on a fault is the flow's, not its shadow's.
@@ -147,11 +77,23 @@ struct Judged<'a> {
     pace: &'a Pace,
     followed: &'a Followed,
     windows: Vec<Window>,
+    /// The BDP in packets.
+    bdp: f64,
 }
 
-/// Judges a flow by its shadow.
-pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Check> {
+/// Judges a flow by its shadow. Returns the share of time in which it did what the shadow allows,
+/// and every check. It may do less when the application has no more, but then it is not like it.
+pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, Vec<Check>) {
+    let usual = median(
+        followed
+            .moments
+            .iter()
+            .map(|moment| moment.max_bw)
+            .collect(),
+    );
+    let rtt = recording.min_rtt as f64 / 1e9;
     let judged = Judged {
+        bdp: usual.unwrap_or(0.0) * rtt / f64::from(recording.mss),
         windows: windows(recording, pace, followed),
         recording,
         pace,
@@ -162,7 +104,7 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Che
     checks.extend(judged.probe_rtts());
     checks.extend(judged.probes());
     checks.push(judged.overall());
-    let small = judged.bdp() < LEAST_BDP;
+    let small = judged.bdp < LEAST_BDP;
     let hidden = judged.hides();
     for check in &mut checks {
         if check.verdict != Verdict::CannotBeTold {
@@ -188,136 +130,12 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Che
             check.at = None;
         }
     }
-    checks
-}
-
-/// The share of time in which the flow did what the shadow allows. It may do less when the
-/// application has no more, but then it is not like it either.
-pub fn likeness(recording: &Recording, pace: &Pace, followed: &Followed) -> f64 {
-    let windows = windows(recording, pace, followed);
-    share(&windows, |did| did == Did::AsAllowed)
-}
-
-fn share(windows: &[Window], is: impl Fn(Did) -> bool) -> f64 {
-    let judged = windows.iter().filter(|window| !window.changes);
-    let all = judged.clone().count();
-    let good = judged.filter(|window| is(window.did)).count();
-    good as f64 / all.max(1) as f64
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
-/// Lays the flow against its shadow, a quarter of a round trip at a time.
-fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Window> {
-    let moments = &followed.moments;
-    let (Some(first), Some(last)) = (moments.first(), moments.last()) else {
-        return Vec::new();
-    };
-    let mss = f64::from(recording.mss);
-    let usual = median(moments.iter().map(|moment| moment.max_bw).collect()).unwrap_or(0.0);
-    let packets = (6.0 * mss / usual.max(1.0) * 1e9) as u64;
-    let ends = last.at.min(recording.sent.last().map_or(0, |sent| sent.at));
-    // A round trip on one machine is so short that there would be millions.
-    let least = ends.saturating_sub(first.at) / MOST_WINDOWS + 1;
-    let width = (recording.min_rtt.min(1 << 40) / 4).max(packets).max(least);
-    let mut windows = Vec::new();
-    let (mut moment, mut send) = (0, 0);
-    let mut from = first.at;
-    while from + width < ends {
-        let to = from + width;
-        // What was allowed: the pace, from ACK to ACK.
-        let (mut allowed, mut at) = (0.0, from);
-        let mut middle = &moments[moment];
-        let mut changes = false;
-        loop {
-            let next = moments.get(moment + 1).map_or(u64::MAX, |next| next.at);
-            let until = next.min(to);
-            allowed += moments[moment].pace.unwrap_or(f64::INFINITY) * (until - at) as f64;
-            if until <= from + width / 2 || at <= from + width / 2 {
-                middle = &moments[moment];
-            }
-            at = until;
-            if next > to {
-                break;
-            }
-            changes |= moments[moment].phase != moments[moment + 1].phase;
-            moment += 1;
-        }
-        let allowed = allowed / width as f64;
-        let (did, is_limited, end) =
-            did(recording, pace, followed, send, (from, to), allowed, middle);
-        send = end;
-        windows.push(Window {
-            at: from,
-            state: State::of(middle),
-            did,
-            changes,
-            is_limited,
-            app_limited: middle.app_limited && !is_probe_rtt(middle.phase),
-        });
-        from = to;
-    }
-    // What was sent before a change still shows after it.
-    let changed: Vec<usize> = (0..windows.len()).filter(|i| windows[*i].changes).collect();
-    for index in changed {
-        for near in index.saturating_sub(1)..(index + 2).min(windows.len()) {
-            windows[near].changes = true;
-        }
-    }
-    windows
-}
-
-fn did(
-    recording: &Recording,
-    pace: &Pace,
-    followed: &Followed,
-    mut send: usize,
-    (from, to): (u64, u64),
-    allowed: f64,
-    middle: &Moment,
-) -> (Did, bool, usize) {
-    let mss = f64::from(recording.mss);
-    let width = (to - from) as f64 / 1e9;
-    // In packets beyond the window; below zero is room.
-    let mut beyond = f64::NEG_INFINITY;
-    while let Some((at, in_flight, window)) = followed.sends.get(send) {
-        if *at >= to {
-            break;
-        }
-        if *at >= from {
-            beyond = beyond.max((*in_flight as f64 - *window as f64) / mss);
-        }
-        send += 1;
-    }
-    let window = middle.window as f64 / mss;
-    let least = 1.5 * mss / (width * allowed.max(1.0));
-    let measured = pace.over(from, to);
-    // Without a send: what is in flight tells.
-    let held = (middle.in_flight as f64 - middle.window as f64) / mss;
-    let is_limited = beyond.max(held) > -(0.07 * window).max(3.0);
-    let did = if beyond > (0.02 * window).max(3.0) {
-        Did::TooMuch
-    } else if measured > allowed * (1.0 + TOLERANCE + least) {
-        Did::TooFast
-    } else if allowed.is_finite() && measured < allowed * (1.0 - TOLERANCE - least) && !is_limited {
-        if middle.app_limited {
-            Did::LessToSend
-        } else {
-            Did::TooSlow
-        }
-    } else {
-        Did::AsAllowed
-    };
-    (did, is_limited, send)
+    (share(&judged.windows, |did| did == Did::AsAllowed), checks)
 }
 
 impl Judged<'_> {
     /// What may have hidden when the flow probed, so that its shadow lost it.
     fn hides(&self) -> Option<&'static str> {
-        let bdp = self.bdp();
         let share = |is: &dyn Fn(&Window) -> bool| {
             let cycle = self.windows.iter().filter(|w| State::cycles(w.state));
             let all = cycle.clone().count().max(1);
@@ -338,9 +156,9 @@ impl Judged<'_> {
             Some("the window limits the flow, and hides when it probes")
         } else if share(&|window| window.app_limited) > 0.02 {
             Some("the application limits the flow at times")
-        } else if bdp < 16.0 {
+        } else if self.bdp < 16.0 {
             Some("a BDP of a few packets shows a pace badly")
-        } else if loses && (bdp < 24.0 || lost_track) {
+        } else if loses && (self.bdp < 24.0 || lost_track) {
             Some("losses hide when the flow probes")
         } else {
             None
@@ -358,22 +176,10 @@ impl Judged<'_> {
 
     /// Probes that came too soon.
     fn early(&self) -> Vec<&Probe> {
-        let typical = (self.bdp() - 3.0).clamp(1.0, 60.0) as u64;
+        let typical = (self.bdp - 3.0).clamp(1.0, 60.0) as u64;
         let is_early =
             |probe: &&Probe| probe.wait < 1_950_000_000 && probe.rounds < typical * 9 / 10;
         self.followed.probes.iter().filter(is_early).collect()
-    }
-
-    fn bdp(&self) -> f64 {
-        let usual = median(
-            self.followed
-                .moments
-                .iter()
-                .map(|moment| moment.max_bw)
-                .collect(),
-        );
-        let rtt = self.recording.min_rtt as f64 / 1e9;
-        usual.unwrap_or(0.0) * rtt / f64::from(self.recording.mss)
     }
 
     /// The gains, read off the bursts that neither the window nor the application limits.
@@ -695,6 +501,8 @@ impl Judged<'_> {
             }
         }
         let missed = dips.len() - begun.len();
+        let begin_of = |(begin, _): &(usize, usize)| moments[*begin].at;
+        let first_missed = dips.iter().map(begin_of).find(|at| !begun.contains(at));
         // One that begins too soon is none of the shadow's.
         let own = &self.recording.dips;
         let apart = |starts: &[u64]| -> Vec<f64> {
@@ -733,21 +541,30 @@ impl Judged<'_> {
             }
         };
         // The pace may fill less than the window of a few packets.
-        let depth = (-2.5 - 0.1 * self.bdp(), 1.5);
+        let depth = (-2.5 - 0.1 * self.bdp, 1.5);
         let length = (
             median(shortest).unwrap_or(0.0),
             median(longest).unwrap_or(0.0),
         );
-        let missing = (0..dips.len()).map(|number| if number < missed { 100.0 } else { 0.0 });
         vec![
-            check(
-                "probe_rtt.begins",
-                "5.3.4.3",
-                "enters ProbeRTT 5 s after the last minimum of the RTT",
-                missing.collect(),
-                (0.0, 0.0),
-                "% missed",
-            ),
+            Check {
+                measured: (!dips.is_empty()).then_some(missed as f64),
+                count: dips.len(),
+                verdict: match (dips.len(), missed) {
+                    (0, _) => Verdict::NotSeen,
+                    (_, 0) => Verdict::Held,
+                    _ => Verdict::Broken,
+                },
+                at: first_missed,
+                ..check(
+                    "probe_rtt.begins",
+                    "5.3.4.3",
+                    "enters ProbeRTT 5 s after the last minimum of the RTT",
+                    Vec::new(),
+                    (0.0, 0.0),
+                    "missed",
+                )
+            },
             check(
                 "probe_rtt.depth",
                 "5.3.4",

@@ -106,6 +106,51 @@ fn a_pause_with_nothing_in_flight_is_the_application() {
     assert!(!Recording::new(short.into_iter(), 1000).is_bulk());
 }
 
+/// A window of eight packets, of four from 1 s to 1.25 s, over a round trip of 40 ms: each ACK of one
+/// packet lets out what the window has room for.
+fn with_a_dip() -> Recording {
+    let mut rows = Vec::new();
+    let (mut next, mut acked) = (0, 0);
+    for ms in (0..2000).step_by(5) {
+        let window = if (1000..1250).contains(&ms) { 4 } else { 8 };
+        if ms >= 40 && next > acked {
+            acked += 1;
+            rows.push(row(ms, Kind::Ack, 1000 * acked, 0));
+        }
+        while next - acked < window {
+            rows.push(row(ms, Kind::Sent, 1000 * next, 1000));
+            next += 1;
+        }
+    }
+    Recording::new(rows.into_iter(), 1000)
+}
+
+#[test]
+fn a_dip_is_a_silence_with_little_in_flight_after_it() {
+    let recording = with_a_dip();
+    // The first ACK that lets out nothing.
+    assert_eq!(recording.dips, [1000 * MS]);
+    assert_eq!(with_a_loss().dips, [0; 0]);
+}
+
+/// The capture has the copy after the ACK: nothing else is to come of it.
+#[test]
+fn a_copy_after_its_ack_is_not_in_flight() {
+    let steady = |late: bool| {
+        let rows = (0..400).flat_map(|n| {
+            let sent = row(5 * n, Kind::Sent, 1000 * n, 1000);
+            let ack = (n >= 8).then(|| row(5 * n + 1, Kind::Ack, 1000 * (n - 7), 0));
+            let copy = (late && n == 200).then(|| row(5 * n + 2, Kind::Sent, 1000, 1000));
+            [Some(sent), ack, copy].into_iter().flatten()
+        });
+        let recording = Recording::new(rows, 1000);
+        let recipe = paceline_congestion::recipe("bbr3", &[]).expect("its defaults");
+        let judged = super::judge(&recording, &recipe, None);
+        judged.followed.moments.last().expect("ACKs").in_flight
+    };
+    assert_eq!(steady(true), steady(false));
+}
+
 #[test]
 fn a_pace_is_that_of_bursts() {
     let rows = (0..10).map(|n| row(10 * n, Kind::Sent, 1000 * n, 1000));

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +15,13 @@ if TYPE_CHECKING:
 
 Verdict = Literal["fits", "broken", "cannot be told"]
 
-#: The algorithms that have a shadow; of two that fit alike the first is named.
-SHADOWS = ("bbr3", "bbr3-linux", "bbr2", "bbr1")
+#: The algorithms that have a shadow, and what each is; of two that fit alike the first is named.
+SHADOWS = {
+    "bbr3": "BBRv3 as the draft says",
+    "bbr3-linux": "BBRv3 of Linux",
+    "bbr2": "BBRv2 of Linux",
+    "bbr1": "BBRv1 of Linux",
+}
 #: What a broken check may come from: an option of `bbr3`, with its values; without, what was
 #: measured.
 _CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
@@ -63,6 +68,15 @@ class Judged:
     checks: list[dict[str, Any]]
     #: What the shadow allowed after each ACK.
     moments: pl.DataFrame
+    packets: _paceline.Packets
+
+    @classmethod
+    def by(
+        cls, name: str, packets: _paceline.Packets, option: tuple[str, float] | None = None
+    ) -> Judged:
+        """Judge packets by a shadow; `ValueError` if it has no such option at that value."""
+        likeness, checks, moments = packets.judge(name, option)
+        return cls(name, likeness, checks, pl.DataFrame(moments), packets)
 
     def having(self, verdict: str) -> list[dict[str, Any]]:
         """Return the checks with this verdict."""
@@ -78,21 +92,17 @@ class Judged:
         return "fits" if is_like else "cannot be told"
 
 
-def judge(run: Run, flow: int, names: Sequence[str] = SHADOWS) -> list[Judged]:
+def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS) -> list[Judged]:
     """Judge a flow by the shadows of these algorithms, the one that fits best first."""
     packets = _packets(run, flow)
-    judged = []
-    for name in names:
-        likeness, checks, moments = packets.judge(name)
-        judged.append(Judged(name, likeness, checks, pl.DataFrame(moments)))
+    judged = [Judged.by(name, packets) for name in names]
     return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
 
 
-def causes(run: Run, flow: int, judged: Judged) -> list[tuple[str, float]]:
+def causes(judged: Judged) -> list[tuple[str, float]]:
     """Return options of `bbr3` at values with which the shadow no longer departs from the flow."""
     if judged.name != "bbr3":
         return []
-    packets = _packets(run, flow)
     tried: dict[tuple[str, float], None] = {}
     for check in judged.having("broken"):
         for option, values in _CAUSES.get(check["id"], ()):
@@ -101,13 +111,12 @@ def causes(run: Run, flow: int, judged: Judged) -> list[tuple[str, float]]:
     found = []
     for option, value in tried:
         try:
-            likeness, checks, moments = packets.judge("bbr3", (option, value))
+            one = Judged.by("bbr3", judged.packets, (option, value))
         except ValueError:
             # Out of the option's bounds.
             continue
-        one = Judged("bbr3", likeness, checks, pl.DataFrame(moments))
-        if one.verdict == "fits" and likeness >= judged.likeness:
-            found.append((likeness, option, value))
+        if one.verdict == "fits" and one.likeness >= judged.likeness:
+            found.append((one.likeness, option, value))
     return [(option, value) for _, option, value in sorted(found, reverse=True)]
 
 

@@ -1,0 +1,197 @@
+//! What a shadow takes from the flow: when it probes for bandwidth, and when its ProbeRTT begins.
+
+use paceline_congestion::{Ack, Controller, Cue};
+use paceline_units::{Bytes, Duration, Instant};
+
+use super::follow::{CYCLE, Probe, Shadow, is_probe_rtt};
+use super::recording::What;
+
+/// A cue that is not given.
+const LATER: Duration = Duration::from_secs(3600);
+/// What shows a probe for bandwidth: a pace above this share of the maximum bandwidth (the
+/// algorithms pace at 1.25 times it).
+const JUMP: f64 = 1.13;
+/// From one ProbeRTT to the next, a little less than the draft's interval (5.3.4), in nanoseconds.
+const PROBE_RTT_REST: u64 = 4_900_000_000;
+
+impl Shadow<'_> {
+    /// Tells the controller when its probe is due: when the flow's own shows, one round later, in
+    /// its pace.
+    pub(super) fn cue(&mut self, ack: &Ack, event: u32) {
+        // A loss may have ended a probe.
+        self.note_probe(ack.now);
+        if !rests(self.controller.phase()) {
+            return;
+        }
+        let now = ack.now;
+        let probes = self.shows_probe(ack, event);
+        if !probes && self.is_due(now) && !self.is_overdue {
+            self.is_overdue = true;
+            self.followed.overdue.push(now.as_nanos());
+        }
+        let at = if probes {
+            now - Duration::from_micros(2)
+        } else {
+            now + LATER
+        };
+        self.controller.follow(Cue::Probe(at));
+    }
+
+    /// ProbeRTT is due by the minimum RTT, whose time hangs on differences of a microsecond: it is
+    /// taken from the flow, if the flow has one about then.
+    pub(super) fn cue_probe_rtt(&mut self, now: Instant) {
+        if is_probe_rtt(self.controller.phase()) {
+            self.probed_rtt = now.as_nanos();
+            return;
+        }
+        let next = self
+            .recording
+            .dips
+            .partition_point(|at| *at + 20_000_000 < now.as_nanos());
+        let Some(&at) = self.recording.dips.get(next) else {
+            return;
+        };
+        let soon = now + Duration::from_secs(2);
+        let rested = now.as_nanos().saturating_sub(self.probed_rtt);
+        if at <= soon.as_nanos() && rested >= PROBE_RTT_REST {
+            let due = Instant::from_nanos(at) - Duration::from_nanos(1);
+            self.controller.follow(Cue::ProbeRtt(due));
+        }
+    }
+
+    /// By the draft a probe begins 2 to 3 s after the last one ended, or after 63 rounds or as many
+    /// as the BDP has packets, if these are fewer.
+    fn is_due(&self, now: Instant) -> bool {
+        let slack = self.srtt.unwrap_or(Duration::ZERO) * 2;
+        self.has_rested(now, Duration::from_secs(3) + slack, 3.0)
+    }
+
+    fn may_probe(&self, now: Instant) -> bool {
+        self.has_rested(now, Duration::from_secs(2), -2.0)
+    }
+
+    fn has_rested(&self, now: Instant, time: Duration, more: f64) -> bool {
+        let (since, round) = self.rested;
+        let rounds = self.controller.round_count().saturating_sub(round);
+        let bdp = self.max_bw * self.min_rtt.as_nanos() as f64 / 1e9;
+        let window = self.controller.cwnd().get() as f64;
+        let packets = (bdp.min(window) / f64::from(self.recording.mss)).clamp(1.0, 63.0);
+        now.since(Instant::from_nanos(since)) > time || rounds as f64 > packets + more
+    }
+
+    /// BBRv1's cycle begins in a phase that is drawn: its first probe shows which.
+    fn cue_cycle(&mut self, now: Instant) {
+        let base = self.max_bw * 0.99;
+        let phase = self.min_rtt;
+        let probes = (0..7).map(|phases| now + phase * phases).find(|at| {
+            let from = (*at + phase / 4).as_nanos();
+            self.pace.over(from, from + phase.as_nanos() / 2) > JUMP * base
+        });
+        self.controller
+            .follow(Cue::Probe(probes.unwrap_or(now) + phase / 4));
+    }
+
+    /// Whether more is in flight soon after a later event than the window allows now, and more than
+    /// it would allow if it grew only from the next ACK on: it grows by what an ACK delivers.
+    fn leaps(&self, event: u32, later: u32, window: Bytes) -> bool {
+        let mss = i64::from(self.recording.mss);
+        let now = self.recording.balance[event as usize];
+        let mut grown = 0;
+        (later as usize + 1..self.recording.events.len())
+            .take(24)
+            .any(|index| {
+                let beyond = self.in_flight as i64 + self.recording.balance[index] - now;
+                let beyond = beyond - window.get() as i64;
+                if let What::Ack { from, to, .. } = self.recording.events[index].what {
+                    let delivered = &self.recording.delivered[from as usize..to as usize];
+                    let sizes = delivered
+                        .iter()
+                        .map(|n| i64::from(self.recording.sent[*n as usize].size));
+                    grown += sizes.sum::<i64>();
+                }
+                beyond > 5 * mss / 2 && beyond > grown + mss / 2
+            })
+    }
+
+    /// After a loss in the last cycle REFILL is itself faster; otherwise UP shows, a round later.
+    fn shows_probe(&self, ack: &Ack, event: u32) -> bool {
+        let base = self.max_bw * 0.99;
+        let is_fast = |time, least: f64| {
+            let bursts = |count| {
+                self.pace
+                    .of_bursts(time, count)
+                    .is_some_and(|pace| pace > least)
+            };
+            bursts(1) && bursts(6)
+        };
+        // A round that begins now ends with the ACK of the next packet.
+        let next = self.tokens.len()..self.recording.sent.len().min(self.tokens.len() + 8);
+        let up = next
+            .filter_map(|number| self.recording.sent[number].acked)
+            .min();
+        let up = up.filter(|up| *up > event);
+        let shows_up = |up: u32| is_fast(self.recording.events[up as usize].at, JUMP * base);
+        if self.controller.phase().ends_with("CRUISE") {
+            // What it would allow if it went on.
+            let mut cruise = self.controller.clone();
+            cruise.follow(Cue::Probe(ack.now + LATER));
+            cruise.on_ack(ack);
+            let pace = cruise
+                .pacing_rate()
+                .map_or(0.0, |rate| rate.bps() as f64 / 8.0);
+            if pace < 0.92 * base {
+                let (at, least) = (ack.now.as_nanos(), (pace + base) / 2.0);
+                let half = at + self.srtt.map_or(0, Duration::as_nanos) / 2;
+                if is_fast(at, least) && self.pace.over(at, half) > least {
+                    return true;
+                }
+            }
+            // Without the headroom of CRUISE a window lets more packets out; if there is none, in
+            // UP.
+            if !self.may_probe(ack.now) {
+                return up.is_some_and(shows_up);
+            }
+            let mut refill = self.controller.clone();
+            refill.follow(Cue::Probe(ack.now - Duration::from_micros(2)));
+            refill.on_ack(ack);
+            let shows = if refill.cwnd() > cruise.cwnd() {
+                Some(event)
+            } else {
+                up
+            };
+            let leaps = |later| self.leaps(event, later, cruise.cwnd());
+            if shows.is_some_and(leaps) {
+                return true;
+            }
+        }
+        up.is_some_and(shows_up)
+    }
+
+    pub(super) fn note_probe(&mut self, now: Instant) {
+        let phase = self.controller.phase();
+        let last = std::mem::replace(&mut self.phase, phase);
+        if phase == last {
+            return;
+        }
+        if phase == CYCLE {
+            self.cue_cycle(now);
+        }
+        if rests(phase) && !rests(last) {
+            self.is_overdue = false;
+            self.rested = (now.as_nanos(), self.controller.round_count());
+        }
+        if rests(last) && phase.ends_with("REFILL") {
+            self.followed.probes.push(Probe {
+                at: now.as_nanos(),
+                wait: now.as_nanos() - self.rested.0,
+                rounds: self.controller.round_count() - self.rested.1,
+                is_late: self.is_overdue,
+            });
+        }
+    }
+}
+
+/// Whether a state waits for the next probe.
+fn rests(phase: &str) -> bool {
+    phase.ends_with("_DOWN") || phase.ends_with("_CRUISE")
+}

@@ -1,0 +1,192 @@
+//! What a flow did, a short window of time after the other, against what its shadow allowed.
+
+use super::follow::{CYCLE, Followed, Moment, is_probe_rtt};
+use super::pace::Pace;
+use super::recording::Recording;
+
+/// The states of BBR, whatever they are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+    Other,
+}
+
+impl State {
+    pub(super) fn cycles(self) -> bool {
+        matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
+    }
+
+    pub(super) fn of(moment: &Moment) -> Self {
+        match moment.phase {
+            "Startup" | "STARTUP" => Self::Startup,
+            "Drain" | "DRAIN" => Self::Drain,
+            CYCLE if moment.gain > 1.0 => Self::Up,
+            CYCLE if moment.gain < 1.0 => Self::Down,
+            CYCLE => Self::Cruise,
+            phase if is_probe_rtt(phase) => Self::ProbeRtt,
+            phase if phase.ends_with("_DOWN") => Self::Down,
+            phase if phase.ends_with("_CRUISE") => Self::Cruise,
+            phase if phase.ends_with("_REFILL") => Self::Refill,
+            phase if phase.ends_with("_UP") => Self::Up,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What the flow did within a short window of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) at: u64,
+    pub(super) state: State,
+    pub(super) did: Did,
+    /// The state changes about now.
+    pub(super) changes: bool,
+    /// The window leaves no room for more.
+    pub(super) is_limited: bool,
+    pub(super) app_limited: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Did {
+    AsAllowed,
+    /// Faster than the pace.
+    TooFast,
+    /// Slower than the pace, though the window had room.
+    TooSlow,
+    /// More in flight than the window.
+    TooMuch,
+    /// Slower, and the application seems to have had no more to send.
+    LessToSend,
+}
+
+impl Did {
+    pub(super) fn is_allowed(self) -> bool {
+        matches!(self, Self::AsAllowed | Self::LessToSend)
+    }
+}
+
+/// A pace within this share of the allowed one is that.
+const TOLERANCE: f64 = 0.03;
+/// A recording is cut into at most so many.
+const MOST_WINDOWS: u64 = 1_000_000;
+pub(super) fn share(windows: &[Window], is: impl Fn(Did) -> bool) -> f64 {
+    let judged = windows.iter().filter(|window| !window.changes);
+    let all = judged.clone().count();
+    let good = judged.filter(|window| is(window.did)).count();
+    good as f64 / all.max(1) as f64
+}
+
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Lays the flow against its shadow, a quarter of a round trip at a time.
+pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -> Vec<Window> {
+    let moments = &followed.moments;
+    let (Some(first), Some(last)) = (moments.first(), moments.last()) else {
+        return Vec::new();
+    };
+    let mss = f64::from(recording.mss);
+    let usual = median(moments.iter().map(|moment| moment.max_bw).collect()).unwrap_or(0.0);
+    let packets = (6.0 * mss / usual.max(1.0) * 1e9) as u64;
+    let ends = last.at.min(recording.sent.last().map_or(0, |sent| sent.at));
+    // A round trip on one machine is so short that there would be millions.
+    let least = ends.saturating_sub(first.at) / MOST_WINDOWS + 1;
+    let width = (recording.min_rtt.min(1 << 40) / 4).max(packets).max(least);
+    let mut windows = Vec::new();
+    let (mut moment, mut send) = (0, 0);
+    let mut from = first.at;
+    while from + width < ends {
+        let to = from + width;
+        // What was allowed: the pace, from ACK to ACK.
+        let (mut allowed, mut at) = (0.0, from);
+        let mut middle = &moments[moment];
+        let mut changes = false;
+        loop {
+            let next = moments.get(moment + 1).map_or(u64::MAX, |next| next.at);
+            let until = next.min(to);
+            allowed += moments[moment].pace.unwrap_or(f64::INFINITY) * (until - at) as f64;
+            if until <= from + width / 2 || at <= from + width / 2 {
+                middle = &moments[moment];
+            }
+            at = until;
+            if next > to {
+                break;
+            }
+            changes |= moments[moment].phase != moments[moment + 1].phase;
+            moment += 1;
+        }
+        let allowed = allowed / width as f64;
+        let (did, is_limited, end) =
+            did(recording, pace, followed, send, (from, to), allowed, middle);
+        send = end;
+        windows.push(Window {
+            at: from,
+            state: State::of(middle),
+            did,
+            changes,
+            is_limited,
+            app_limited: middle.app_limited && !is_probe_rtt(middle.phase),
+        });
+        from = to;
+    }
+    // What was sent before a change still shows after it.
+    let changed: Vec<usize> = (0..windows.len()).filter(|i| windows[*i].changes).collect();
+    for index in changed {
+        for near in index.saturating_sub(1)..(index + 2).min(windows.len()) {
+            windows[near].changes = true;
+        }
+    }
+    windows
+}
+
+fn did(
+    recording: &Recording,
+    pace: &Pace,
+    followed: &Followed,
+    mut send: usize,
+    (from, to): (u64, u64),
+    allowed: f64,
+    middle: &Moment,
+) -> (Did, bool, usize) {
+    let mss = f64::from(recording.mss);
+    let width = (to - from) as f64 / 1e9;
+    // In packets beyond the window; below zero is room.
+    let mut beyond = f64::NEG_INFINITY;
+    while let Some((at, in_flight, window)) = followed.sends.get(send) {
+        if *at >= to {
+            break;
+        }
+        if *at >= from {
+            beyond = beyond.max((*in_flight as f64 - *window as f64) / mss);
+        }
+        send += 1;
+    }
+    let window = middle.window as f64 / mss;
+    let least = 1.5 * mss / (width * allowed.max(1.0));
+    let measured = pace.over(from, to);
+    // Without a send: what is in flight tells.
+    let held = (middle.in_flight as f64 - middle.window as f64) / mss;
+    let is_limited = beyond.max(held) > -(0.07 * window).max(3.0);
+    let did = if beyond > (0.02 * window).max(3.0) {
+        Did::TooMuch
+    } else if measured > allowed * (1.0 + TOLERANCE + least) {
+        Did::TooFast
+    } else if allowed.is_finite() && measured < allowed * (1.0 - TOLERANCE - least) && !is_limited {
+        if middle.app_limited {
+            Did::LessToSend
+        } else {
+            Did::TooSlow
+        }
+    } else {
+        Did::AsAllowed
+    };
+    (did, is_limited, send)
+}
