@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ import pytest
 import paceline
 from paceline.errors import UnjudgeableError
 from paceline.exchange import export
-from paceline.study.conformance.packets import SHADOWS, causes, judge
+from paceline.study.conformance.packets import SHADOWS, agreement, causes, judge
 
 if TYPE_CHECKING:
     from conftest import Command
@@ -42,18 +44,38 @@ def test_the_drafts_bbr_keeps_to_what_its_shadow_allows(path: Path) -> None:
     (judged,) = judge(run, 0, ["bbr3"])
     assert judged.having("broken") == []
     assert judged.verdict == "fits"
-    own = run.samples.filter(pl.col("flow") == 0).select(
-        "t_ns", own=pl.col("phase").cast(pl.String)
-    )
-    beside = own.join_asof(judged.moments.select("t_ns", "phase"), on="t_ns").drop_nulls()
-    same = beside.filter(pl.col("own") == pl.col("phase")).height
-    assert same > 0.98 * beside.height
+    assert (agreement(run, 0, judged) or 0) > 0.98
 
 
 @pytest.mark.parametrize("cc", SHADOWS)
 def test_each_algorithm_is_known_by_its_packets(cc: str) -> None:
     first, *_ = judge(recorded(SLOW, cc), 0)
     assert (first.name, first.verdict) == (cc, "fits")
+
+
+@pytest.mark.parametrize("path", sorted(DRAFT.glob("b?-*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("cc", ["cubic", "cubic-linux", "reno"])
+def test_a_window_is_followed_through_losses(cc: str, path: Path) -> None:
+    (judged,) = judge(recorded(path, cc), 0, [cc])
+    assert judged.having("broken") == []
+    assert judged.likeness > 0.99
+
+
+@pytest.mark.parametrize(
+    ("cc", "option", "value", "check"),
+    [
+        ("cubic", "beta", 0.5, "cut"),
+        ("cubic", "beta", 0.85, "avoidance.most"),
+        ("cubic", "c", 1.2, "avoidance.most"),
+        ("reno", "beta", 0.8, "cut"),
+        ("reno", "initial_ssthresh", "60 kB", "slow_start.least"),
+    ],
+)
+def test_a_loss_based_defect_breaks_its_own_check(
+    cc: str, option: str, value: float | str, check: str
+) -> None:
+    (judged,) = judge(recorded(SLOW, cc, **{option: value}), 0, [cc])
+    assert check in [one["id"] for one in judged.having("broken")]
 
 
 @pytest.mark.parametrize("cc", ["cubic", "reno", "bbr1", "bbr2"])
@@ -127,9 +149,66 @@ def test_the_command_names_what_a_file_shows(
     assert any("5.3.3.1" in failure.get("message", "") for failure in failures)
     done = cli("conformance", "down", "--junit", "out.xml")
     assert (done.returncode, "out.xml exists" in done.stderr) == (2, True)
+    assert flow["departure"]["phase"] == "ProbeBW_DOWN"
+    assert flow["states_share"] > 0.98
     done = cli("conformance", "down", "--as", "bbr1")
     assert done.returncode == 3
-    assert "BBRv1 of Linux in all but" in done.stdout.replace("\n", " ")
+    assert "is not BBRv1 of Linux: " in done.stdout.replace("\n", " ")
+
+
+def test_a_stored_verdict_says_what_is_worse(
+    right: paceline.Run, tmp_path: Path, cli: Command
+) -> None:
+    right.write(tmp_path / "good")
+    recorded(probe_down_pacing_gain=0.75).write(tmp_path / "bad")
+    for name in ("good", "bad"):
+        verdict = cli("conformance", name, "--as", "bbr3", "--json").stdout
+        (tmp_path / f"{name}.json").write_text(verdict)
+    done = cli("conformance", "bad", "--as", "bbr3", "--against", "good.json")
+    assert done.returncode == 4
+    assert "down.pacing of bbr3 in flow 0" in done.stdout.replace("\n", " ")
+    # What was broken before is no regression.
+    for name in ("good", "bad"):
+        assert cli("conformance", name, "--as", "bbr3", "--against", "bad.json").returncode == 0
+    for wrong, why in (("none.json", "No such file"), ("good/run.json", "is no verdict")):
+        done = cli("conformance", "bad", "--against", wrong)
+        assert (done.returncode, why in done.stderr) == (2, True)
+
+
+def test_a_workflow_is_told_of_each_broken_check(
+    tmp_path: Path, cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(probe_down_pacing_gain=0.75).write(tmp_path / "bad")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    lines = cli("conformance", "bad", "--as", "bbr3").stderr.splitlines()
+    assert any(line.startswith("::error title=down.pacing::bad, flow 0: ") for line in lines)
+
+
+def test_a_page_shows_the_shadow_beside_the_flow(tmp_path: Path, cli: Command) -> None:
+    recorded(SLOW, probe_down_pacing_gain=0.75).write(tmp_path / "bad")
+    assert cli("conformance", "bad", "--report", "verdict.html").returncode == 3
+    page = (tmp_path / "verdict.html").read_text()
+    assert "With probe_down_pacing_gain = 0.75 nothing is broken" in page
+    packed = page.partition('id="data">')[2].partition("<")[0]
+    data = json.loads(gzip.decompress(base64.b64decode(packed)))
+    shadow, own = data["details"]
+    assert [panel["title"] for panel in shadow["panels"]][2:] == [
+        "In flight over the window",
+        "Pace over what is allowed",
+    ]
+    # In DOWN it paces at .75 where .9 is allowed.
+    (ratio,) = shadow["panels"][3]["series"]
+    downs = [band for band in shadow["bands"] if band["state"] == "ProbeBW_DOWN"]
+    down = max(downs, key=lambda band: band["end"] - band["start"])
+    middle = (down["start"] + down["end"]) / 2
+    times = shadow["panels"][3]["times"]
+    at = min(range(len(times)), key=lambda nth: abs(times[nth] - middle))
+    around = sorted(value for value in ratio["values"][at - 3 : at + 4] if value is not None)
+    assert around[len(around) // 2] == pytest.approx(0.75 / 0.9, rel=0.08)
+    assert {band["state"] for band in own["bands"]} == {band["state"] for band in shadow["bands"]}
+    assert any(event["text"] == "down.pacing is broken" for event in data["happenings"])
+    done = cli("conformance", "bad", "--report", "verdict.html")
+    assert (done.returncode, "verdict.html exists" in done.stderr) == (2, True)
 
 
 def test_a_stacks_controller_is_run_and_judged(cli: Command) -> None:

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 dd7d4e11edb1559d999afd5f0ad571f5f42916debcca73b67b55cafd15bc663e
+// Built from web/ by `make web`. Sources: sha256 0904e38267f8364ee891572aa505fce75cd311708697218ee8a609dfe63ec16e
 "use strict";
 (() => {
   // src/controller.ts

@@ -51,7 +51,7 @@ export const explain = (box: HTMLElement, data: Drawn, t: number): void => {
   if (waiting != null) make("p", `A packet arriving at the bottleneck waits ${shown(waiting)} ${queue?.unitRight ?? ""}.`, box);
   const table = make("table", undefined, box);
   const head = make("tr", undefined, make("thead", undefined, table));
-  for (const title of ["Flow", "State", "Limited by", "In flight", "Window", "RTT", "Delivery rate", `Lost in ${BEFORE_S} s`, "Last events"]) make("th", title, head).scope = "col";
+  for (const title of ["Flow", "State", "Limited by", "In flight", "Window", "RTT", "Rate", `Lost in ${BEFORE_S} s`, "Last events"]) make("th", title, head).scope = "col";
   const body = make("tbody", undefined, table);
   data.details.forEach((detail, nth) => {
     const row = make("tr", undefined, body);

@@ -9,6 +9,7 @@
 mod checks;
 mod cues;
 mod follow;
+mod growth;
 mod pace;
 mod recording;
 #[cfg(test)]

@@ -98,11 +98,12 @@ impl Packets {
             .iter()
             .map(|moment| moment.pace.map(|pace| 8.0 * pace));
         let phases = moments.iter().map(|moment| moment.phase);
-        let columns: [(&str, ArrayRef); 5] = [
+        let columns: [(&str, ArrayRef); 6] = [
             ("t_ns", integer(|moment| moment.at)),
             ("pace_bps", Arc::new(Float64Array::from_iter(pace))),
             ("window_bytes", integer(|moment| moment.window)),
             ("in_flight_bytes", integer(|moment| moment.in_flight)),
+            ("sent_bytes", integer(|moment| moment.sent)),
             ("phase", Arc::new(StringArray::from_iter_values(phases))),
         ];
         let batch = RecordBatch::try_from_iter(columns);

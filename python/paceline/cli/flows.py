@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,27 +15,30 @@ from xml.etree import ElementTree as ET
 from paceline.cli import console, files
 from paceline.cli.failure import Failure, failing
 from paceline.errors import CaptureError, UnjudgeableError
+from paceline.quantities import quantity
 from paceline.runs import Run
-from paceline.study.conformance.packets import SHADOWS, Judged, causes, judge
+from paceline.study.conformance.packets import SHADOWS, Judged, agreement, causes, judge
 
-#: A flow is no BBR if it does less than this share of the time what the nearest allows.
+#: A flow is none of the algorithms if it does less than this share of the time what the nearest
+#: allows.
 _NEAR = 0.3
 #: Broken checks that a sentence names.
 _TOLD = 3
+#: Of more flows only what is broken is shown.
+_FEW = 2
 
 
 @dataclass(frozen=True)
 class Flow:
     """A judged flow."""
 
+    run: Run
     target: str
     path: str | None
     flow: int
     judged: list[Judged]
     #: What `--as` claims it to be.
     said: str | None
-    #: Options of `bbr3` that would explain it.
-    causes: list[tuple[str, float]]
 
     @property
     def nearest(self) -> Judged:
@@ -39,25 +46,61 @@ class Flow:
         return self.judged[0]
 
     @property
+    def name(self) -> str:
+        """What a reader calls it."""
+        return f"{self.target}{f' on {self.path}' if self.path else f', flow {self.flow}'}"
+
+    @cached_property
+    def causes(self) -> list[tuple[str, float]]:
+        """Options of `bbr3` that would explain it."""
+        nearest = self.nearest
+        near = self.said is not None or nearest.likeness >= _NEAR
+        return causes(nearest) if nearest.verdict == "broken" and near else []
+
+    @cached_property
+    def agreement(self) -> float | None:
+        """The share of reported states that the shadow was in."""
+        return agreement(self.run, self.flow, self.nearest)
+
+    @property
     def sentence(self) -> str:
         """The verdict in words."""
         nearest, broken = self.nearest, self.nearest.having("broken")
         name = SHADOWS[nearest.name]
-        where = f"{self.target}{f' on {self.path}' if self.path else f', flow {self.flow}'}"
         if nearest.verdict == "fits":
             held, untold = (len(nearest.having(one)) for one in ("held", "cannot be told"))
             told = f"nothing is broken, {held} checks held"
-            return f"{where} is {name}: {told}{f', {untold} cannot be told' if untold else ''}"
+            return f"{self.name} is {name}: {told}{f', {untold} cannot be told' if untold else ''}"
         if nearest.verdict == "cannot be told":
-            return f"{where}: these packets do not tell whether it is {name}"
-        if self.said is None and nearest.likeness < _NEAR:
-            return (
-                f"{where} is no BBR: {name} is nearest, and {len(broken)} of its checks are broken"
+            return f"{self.name}: these packets do not tell whether it is {name}"
+        if nearest.likeness < _NEAR:
+            is_not = (
+                f"is not {name}" if self.said else f"is none of the algorithms; {name} is nearest"
             )
+            return f"{self.name} {is_not}: {len(broken)} of its checks are broken"
         told = "; ".join(_in_words(check) for check in broken[:_TOLD])
         more = f"; and {len(broken) - _TOLD} more" if len(broken) > _TOLD else ""
         things = "one thing" if len(broken) == 1 else f"{len(broken)} things"
-        return f"{where} is {name} in all but {things}: {told}{more}"
+        return f"{self.name} is {name} in all but {things}: {told}{more}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """What else a reader wants to know: where it departs, why, and the states it reported."""
+        found = [f"With {option} = {value:g} nothing is broken" for option, value in self.causes]
+        if (there := self.nearest.departure) is not None:
+            at, window = quantity("_ns", there["t_ns"]), quantity("_bytes", there["window_bytes"])
+            pace = there["pace_bps"]
+            allows = window if pace is None else f"{quantity('_bps', pace)} and {window} in flight"
+            flight = quantity("_bytes", there["in_flight_bytes"])
+            found.append(
+                f"It departs at {at}: {self.nearest.name} is in {there['phase']} and allows "
+                f"{allows}; {flight} are in flight"
+            )
+        if self.agreement is not None:
+            found.append(
+                f"Its reported states are the shadow's {100 * self.agreement:.1f} % of the time"
+            )
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `--json` prints it."""
@@ -69,21 +112,25 @@ class Flow:
             "verdict": self.nearest.verdict,
             "sentence": self.sentence,
             "likeness": {one.name: round(one.likeness, 4) for one in self.judged},
+            "states_share": self.agreement,
+            "departure": self.nearest.departure,
             "causes": [{"option": option, "value": value} for option, value in self.causes],
             "checks": self.nearest.checks,
         }
 
 
 def _in_words(check: dict[str, Any]) -> str:
-    return f"{check['id']} ({check['section']}) is {_value(check)}, allowed {_bounds(check)}"
+    return f"{check['id']} ({check['section']}) is {measured(check)}, allowed {bounds(check)}"
 
 
-def _value(check: dict[str, Any]) -> str:
-    measured = check["measured"]
-    return "unknown" if measured is None else f"{measured:.4g} {check['unit']}".strip()
+def measured(check: dict[str, Any]) -> str:
+    """Return what a check measured, with its unit."""
+    value = check["measured"]
+    return "unknown" if value is None else f"{value:.4g} {check['unit']}".strip()
 
 
-def _bounds(check: dict[str, Any]) -> str:
+def bounds(check: dict[str, Any]) -> str:
+    """Return what a check allows."""
     least, most = check["least"], check["most"]
     if least == most:
         return f"{least:.3g}"
@@ -92,13 +139,6 @@ def _bounds(check: dict[str, Any]) -> str:
     if least in (None, 0.0):
         return f"up to {most:.3g}"
     return f"{least:.3g} to {most:.3g}"
-
-
-def _judged(run: Run, number: int, target: str, path: str | None, said: str | None) -> Flow:
-    judged = judge(run, number, SHADOWS if said is None else (said,))
-    nearest = judged[0]
-    near = nearest.verdict == "broken" and (said is not None or nearest.likeness >= _NEAR)
-    return Flow(target, path, number, judged, said, causes(nearest) if near else [])
 
 
 def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
@@ -130,6 +170,11 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     return found
 
 
+def _judged(run: Run, number: int, target: str, path: str | None, said: str | None) -> Flow:
+    judged = judge(run, number, SHADOWS if said is None else (said,))
+    return Flow(run, target, path, number, judged, said)
+
+
 def of_run(run: Run, controller: str, path: str, said: str | None) -> list[Flow]:
     """Judge the first flow of a controller's run on a path, if it sent enough for that."""
     try:
@@ -139,32 +184,122 @@ def of_run(run: Run, controller: str, path: str, said: str | None) -> list[Flow]
         return []
 
 
-def show(flows: Iterable[Flow]) -> None:
-    """Print each flow's verdict, then its checks."""
+def as_one(flows: Sequence[Flow]) -> list[Flow]:
+    """Judge flows of one controller by one algorithm: that which they are most like together."""
+    total: dict[str, float] = {}
     for flow in flows:
-        table = console.table("Check", "Draft", "Measured", "Allowed", "Of", "Verdict", left=2)
-        for check in flow.nearest.checks:
-            verdict, since = check["verdict"], check["t_ns"]
-            if verdict == "broken":
-                verdict = "BROKEN" if since is None else f"BROKEN from {since / 1e9:.3f} s"
-            table.add_row(
-                check["id"],
-                check["section"],
-                "" if check["measured"] is None else _value(check),
-                _bounds(check),
-                f"{check['count']:,}",
-                verdict,
-            )
-        console.stdout().print(table)
-        for why in dict.fromkeys(check["why"] for check in flow.nearest.checks if check["why"]):
-            hidden = [check["id"] for check in flow.nearest.checks if check["why"] == why]
-            console.stdout().print(f"{', '.join(hidden)}: {why}", soft_wrap=True)
-        others = ", ".join(f"{one.name} {100 * one.likeness:.1f} %" for one in flow.judged)
-        console.stdout().print(f"Time as allowed by each: {others}", soft_wrap=True)
-        console.stdout().print(flow.sentence, soft_wrap=True)
-        for option, value in flow.causes:
-            told = f"With {option} = {value:g} nothing is broken"
-            console.stdout().print(told, soft_wrap=True)
+        for one in flow.judged:
+            total[one.name] = total.get(one.name, 0.0) + one.likeness
+    nearest = max(total, key=lambda name: total[name], default="")
+    return [
+        replace(flow, judged=sorted(flow.judged, key=lambda one: one.name != nearest))
+        for flow in flows
+    ]
+
+
+def show(flows: Sequence[Flow]) -> None:
+    """Print each flow's verdict, then its checks; of many flows, those that are broken."""
+    out = console.stdout()
+    if len(flows) > _FEW:
+        out.print(_together(flows), soft_wrap=True)
+    for flow in flows:
+        out.print(flow.sentence, soft_wrap=True)
+        checks = flow.nearest.checks if len(flows) <= _FEW else flow.nearest.having("broken")
+        if checks:
+            out.print(_table(checks))
+        untold = flow.nearest.having("cannot be told") if len(flows) <= _FEW else []
+        for why in dict.fromkeys(check["why"] for check in untold):
+            hidden = [check["id"] for check in untold if check["why"] == why]
+            out.print(f"{', '.join(hidden)}: {why}", soft_wrap=True)
+        if len(flows) <= _FEW:
+            others = ", ".join(f"{one.name} {100 * one.likeness:.1f} %" for one in flow.judged)
+            out.print(f"Time as allowed by each: {others}", soft_wrap=True)
+        for remark in flow.remarks:
+            out.print(remark, soft_wrap=True)
+
+
+def _table(checks: Iterable[dict[str, Any]]) -> Any:
+    table = console.table("Check", "Section", "Measured", "Allowed", "Of", "Verdict", left=2)
+    for check in checks:
+        verdict, since = check["verdict"], check["t_ns"]
+        if verdict == "broken":
+            verdict = "BROKEN" if since is None else f"BROKEN from {since / 1e9:.3f} s"
+        table.add_row(
+            check["id"],
+            check["section"],
+            "" if check["measured"] is None else measured(check),
+            bounds(check),
+            f"{check['count']:,}",
+            verdict,
+        )
+    return table
+
+
+def _together(flows: Sequence[Flow]) -> str:
+    """Return what holds of all of them."""
+    verdicts = Counter(flow.nearest.verdict for flow in flows)
+    told = ", ".join(f"{verdict} {count}" for verdict, count in verdicts.most_common())
+    broken = Counter(check["id"] for flow in flows for check in flow.nearest.having("broken"))
+    names = ", ".join(f"{name} on {count}" for name, count in broken.most_common(_TOLD))
+    of = {(flow.target, SHADOWS[flow.nearest.name]) for flow in flows}
+    whose = " beside ".join(next(iter(of))) if len(of) == 1 else "recorded"
+    return f"{len(flows)} flows, {whose}: {told}{f'. Broken: {names}' if names else ''}"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A verdict of before, as `--json` wrote it."""
+
+    #: By case, or by path, flow and check.
+    verdicts: dict[tuple[Any, ...], str]
+
+    @classmethod
+    def read(cls, place: Path) -> Stored:
+        """Read it from a file."""
+        hint = "name a file that `paceline conformance TARGET --json` wrote"
+        try:
+            value = json.loads(place.read_text(encoding="utf-8"))
+            return cls(dict(_verdicts(value["cases"], value["flows"])))
+        except OSError as error:
+            message = f"{place}: {error.strerror}"
+            raise Failure("not-found", message, hint=hint, file=str(place)) from error
+        except (ValueError, KeyError, TypeError) as error:
+            message = f"{place} is no verdict of `conformance`"
+            raise Failure("not-a-verdict", message, hint=hint, file=str(place)) from error
+
+    def worse(self, cases: list[dict[str, Any]], flows: Iterable[Flow]) -> list[str]:
+        """Return what held then and is broken now."""
+        now = dict(_verdicts(cases, [flow.as_json() for flow in flows]))
+        good, bad = ("pass", "held"), ("fail", "broken")
+        found = [key for key, verdict in now.items() if verdict in bad]
+        return [_named(key) for key in found if self.verdicts.get(key) in good]
+
+
+def _verdicts(cases: Any, flows: Any) -> Iterable[tuple[tuple[Any, ...], str]]:
+    for case in cases:
+        yield (case["controller"], case["id"]), case["verdict"]
+    for flow in flows:
+        for check in flow["checks"]:
+            yield (flow["path"], flow["flow"], flow["judged_as"], check["id"]), check["verdict"]
+
+
+def _named(key: tuple[Any, ...]) -> str:
+    *_, check = key
+    if len(key) == 2:
+        return str(check)
+    path, flow, algorithm, check = key
+    return f"{check} of {algorithm} {f'on {path}' if path else f'in flow {flow}'}"
+
+
+def annotate(flows: Iterable[Flow]) -> None:
+    """Tell GitHub Actions, if they run this, of each broken check."""
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    for flow in flows:
+        for check in flow.nearest.having("broken"):
+            text = f"{flow.name}: {_in_words(check)}"
+            text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+            console.stderr().print(f"::error title={check['id']}::{text}", soft_wrap=True)
 
 
 def junit(cases: list[dict[str, Any]], flows: Iterable[Flow]) -> bytes:
@@ -179,7 +314,7 @@ def junit(cases: list[dict[str, Any]], flows: Iterable[Flow]) -> bytes:
         checks = flow.nearest.checks
         suite = ET.SubElement(suites, "testsuite", name=name, tests=str(len(checks)))
         for check in checks:
-            said = f"{check['requires']} ({check['section']}): {_value(check)}, {_bounds(check)}"
+            said = f"{check['requires']} ({check['section']}): {measured(check)}, {bounds(check)}"
             _test(suite, check["id"], flow.target, check["verdict"], said)
     ET.indent(suites)
     return bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"

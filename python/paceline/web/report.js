@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 dd7d4e11edb1559d999afd5f0ad571f5f42916debcca73b67b55cafd15bc663e
+// Built from web/ by `make web`. Sources: sha256 0904e38267f8364ee891572aa505fce75cd311708697218ee8a609dfe63ec16e
 "use strict";
 (() => {
   // src/chart.ts
@@ -298,7 +298,7 @@
     if (waiting != null) make("p", `A packet arriving at the bottleneck waits ${shown(waiting)} ${queue?.unitRight ?? ""}.`, box);
     const table = make("table", void 0, box);
     const head = make("tr", void 0, make("thead", void 0, table));
-    for (const title of ["Flow", "State", "Limited by", "In flight", "Window", "RTT", "Delivery rate", `Lost in ${BEFORE_S} s`, "Last events"]) make("th", title, head).scope = "col";
+    for (const title of ["Flow", "State", "Limited by", "In flight", "Window", "RTT", "Rate", `Lost in ${BEFORE_S} s`, "Last events"]) make("th", title, head).scope = "col";
     const body = make("tbody", void 0, table);
     data.details.forEach((detail, nth) => {
       const row = make("tr", void 0, body);

@@ -72,10 +72,10 @@ const SYSTEMATIC: f64 = 0.8;
 const LEAST_BDP: f64 = 8.0;
 
 /// Everything that the checks look at.
-struct Judged<'a> {
-    recording: &'a Recording,
+pub(super) struct Judged<'a> {
+    pub(super) recording: &'a Recording,
     pace: &'a Pace,
-    followed: &'a Followed,
+    pub(super) followed: &'a Followed,
     windows: Vec<Window>,
     /// The BDP in packets.
     bdp: f64,
@@ -99,6 +99,12 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
         pace,
         followed,
     };
+    let own = share(&judged.windows, |did| did == Did::AsAllowed);
+    if followed.is_loss_based() {
+        let mut checks = judged.growth();
+        checks.push(judged.overall());
+        return (own, checks);
+    }
     let mut checks = judged.gains();
     checks.extend(judged.shares());
     checks.extend(judged.probe_rtts());
@@ -113,7 +119,7 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
         let why = match check.verdict {
             Verdict::NotSeen => None,
             _ if small => Some("a BDP of a few packets shows no pace"),
-            Verdict::Broken if check.id == "startup.use" && !judged.recording.is_bulk() => {
+            Verdict::Broken if check.id == "startup.use" && !followed.is_bulk => {
                 Some("the application limits the flow at times")
             }
             // Startup and Drain come before any probe.
@@ -130,7 +136,7 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
             check.at = None;
         }
     }
-    (share(&judged.windows, |did| did == Did::AsAllowed), checks)
+    (own, checks)
 }
 
 impl Judged<'_> {
@@ -310,40 +316,55 @@ impl Judged<'_> {
         ]
     }
 
+    /// A check of the share of windows in which a state was not kept.
+    #[expect(clippy::too_many_arguments, reason = "a row of a table")]
+    pub(super) fn share_of(
+        &self,
+        id: &'static str,
+        section: &'static str,
+        requires: &'static str,
+        state: State,
+        kinds: &[Did],
+        most: f64,
+        least: usize,
+    ) -> Check {
+        let of: Vec<_> = self
+            .windows
+            .iter()
+            .filter(|w| w.state == state && !w.changes)
+            .collect();
+        let bad: Vec<_> = of
+            .iter()
+            .filter(|window| kinds.contains(&window.did))
+            .collect();
+        let share = bad.len() as f64 / of.len().max(1) as f64;
+        let verdict = match (of.len() < least, share <= most) {
+            (true, _) => Verdict::NotSeen,
+            (_, true) => Verdict::Held,
+            (_, false) => Verdict::Broken,
+        };
+        Check {
+            id,
+            section,
+            requires,
+            measured: (!of.is_empty()).then_some(100.0 * share),
+            bounds: (0.0, 100.0 * most),
+            unit: "%",
+            count: of.len(),
+            verdict,
+            at: bad
+                .first()
+                .filter(|_| verdict == Verdict::Broken)
+                .map(|window| window.at),
+            why: None,
+        }
+    }
+
     /// The share of windows in which a state was not kept.
     fn shares(&self) -> Vec<Check> {
         use Did::{LessToSend, TooFast, TooMuch, TooSlow};
-        let check = |id, section, requires, state, kinds: &[Did], most: f64, least: usize| {
-            let of: Vec<_> = self
-                .windows
-                .iter()
-                .filter(|w| w.state == state && !w.changes)
-                .collect();
-            let bad: Vec<_> = of
-                .iter()
-                .filter(|window| kinds.contains(&window.did))
-                .collect();
-            let share = bad.len() as f64 / of.len().max(1) as f64;
-            let verdict = match (of.len() < least, share <= most) {
-                (true, _) => Verdict::NotSeen,
-                (_, true) => Verdict::Held,
-                (_, false) => Verdict::Broken,
-            };
-            Check {
-                id,
-                section,
-                requires,
-                measured: (!of.is_empty()).then_some(100.0 * share),
-                bounds: (0.0, 100.0 * most),
-                unit: "%",
-                count: of.len(),
-                verdict,
-                at: bad
-                    .first()
-                    .filter(|_| verdict == Verdict::Broken)
-                    .map(|window| window.at),
-                why: None,
-            }
+        let check = |id, section, requires, state, kinds: &[Did], most, least| {
+            self.share_of(id, section, requires, state, kinds, most, least)
         };
         vec![
             check(
@@ -644,7 +665,11 @@ impl Judged<'_> {
         };
         Check {
             id: "all",
-            section: "5",
+            section: if self.followed.is_loss_based() {
+                "RFC 5681"
+            } else {
+                "5"
+            },
             requires: "sends what its model of the path allows",
             measured: (judged > 0).then_some(100.0 * share),
             bounds: (100.0 * LIKE, 100.0),
@@ -666,7 +691,7 @@ impl Judged<'_> {
         let is_bad = |window: &&&Window| !window.did.is_allowed();
         let found = steady
             .windows(6)
-            .find(|six| six.iter().filter(is_bad).count() >= 5);
-        found.map(|six| six[0].at)
+            .find(|six| six.iter().filter(is_bad).count() >= 5)?;
+        found.iter().find(is_bad).map(|window| window.at)
     }
 }

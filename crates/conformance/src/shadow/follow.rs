@@ -1,6 +1,6 @@
 //! The shadow: a controller fed with a flow's own sends, ACKs and losses.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use paceline_congestion::{
     Ack, AnyController, CaState, Config, Controller, Delivery, Lost, PacketState, Recipe, Sent,
@@ -34,6 +34,8 @@ pub struct Moment {
     pub window: u64,
     /// In bytes.
     pub in_flight: u64,
+    /// Sent so far, in bytes.
+    pub sent: u64,
     /// The state of its state machine.
     pub phase: &'static str,
     /// Its maximum bandwidth in bytes per second, if it has one.
@@ -70,6 +72,17 @@ pub struct Followed {
     pub overdue: Vec<u64>,
     /// Marked lost, in bytes.
     pub lost: u64,
+    /// The name of its algorithm.
+    pub name: &'static str,
+    /// See [`Recording::is_bulk`].
+    pub is_bulk: bool,
+}
+
+impl Followed {
+    /// Whether the algorithm has a window that only losses reduce, and no model of the path.
+    pub fn is_loss_based(&self) -> bool {
+        matches!(self.name, "reno" | "cubic" | "cubic-linux")
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,16 +131,19 @@ pub(super) struct Shadow<'a> {
     /// In recovery: everything below this byte, or after this transmission (QUIC), ends it.
     recovery: Option<(u64, u32)>,
     timed_out: bool,
+    /// The first bytes of segments that were marked lost and are not delivered.
+    missing: BTreeSet<u64>,
     last_lost: Option<u32>,
     newly_lost: u64,
     /// Marked lost in this episode, and of these delivered after all.
     marked: (u64, u64),
     highest: u64,
+    /// Everything below is acknowledged.
+    una: u64,
     pub(super) srtt: Option<Duration>,
     pub(super) min_rtt: Duration,
     last_sent: Option<u64>,
     cwnd_limited_at: Option<u64>,
-    is_bulk: bool,
     counted: Counted,
     /// The end of the last probe: time and round.
     pub(super) rested: (u64, u64),
@@ -174,20 +190,25 @@ pub fn follow(
         newest: [None; 3],
         recovery: None,
         timed_out: false,
+        missing: BTreeSet::new(),
         last_lost: None,
         newly_lost: 0,
         marked: (0, 0),
         highest: 0,
+        una: 0,
         srtt: config.srtt,
         min_rtt: config.srtt.unwrap_or(Duration::MAX),
         last_sent: None,
         cwnd_limited_at: None,
-        is_bulk: recording.is_bulk(),
         counted: Counted::from(begins),
         rested: (recording.begins(), 0),
         is_overdue: false,
         probed_rtt: recording.begins(),
-        followed: Followed::default(),
+        followed: Followed {
+            name: recipe.name(),
+            is_bulk: recording.is_bulk(),
+            ..Followed::default()
+        },
     };
     if let Some(srtt) = config.srtt {
         shadow.delivery.on_rtt(srtt);
@@ -319,10 +340,13 @@ impl Shadow<'_> {
         let delivered = &recording.delivered[from as usize..to as usize];
         self.judge_application(now);
         let prior_in_flight = self.in_flight;
-        let recent = self.srtt.unwrap_or(Duration::ZERO);
+        let latest = delivered.iter().max().copied().unwrap_or(0);
+        // The window was full after the newest of these was sent.
         let cwnd_limited = self
             .cwnd_limited_at
-            .is_some_and(|at| now.since(Instant::from_nanos(at)) <= recent);
+            .is_some_and(|at| at >= recording.sent[latest as usize].at);
+        let una_advanced = point.is_none_or(|point| point > self.una);
+        self.una = self.una.max(point.unwrap_or(0));
         let mut newly_acked = 0;
         let mut rtt = None;
         for &number in delivered {
@@ -334,6 +358,7 @@ impl Shadow<'_> {
                 Fate::Delivered | Fate::Moot => {}
             }
             self.fates[number as usize] = Fate::Delivered;
+            self.missing.remove(&sent.start);
             let token = self.tokens[number as usize];
             self.delivery
                 .on_delivered(now, &token, u64::from(number), false);
@@ -350,7 +375,6 @@ impl Shadow<'_> {
             self.srtt = Some(self.srtt.map_or(rtt, |srtt| (srtt * 7 + rtt) / 8));
             self.delivery.on_rtt(rtt);
         }
-        let latest = delivered.iter().max().copied().unwrap_or(0);
         let is_over = self.recovery.is_some_and(|(end, first)| match point {
             Some(point) => point >= end,
             None => latest >= first,
@@ -386,7 +410,7 @@ impl Shadow<'_> {
             },
             cwnd_limited,
             ca_state,
-            una_advanced: true,
+            una_advanced,
             delayed: false,
             one_way_delay: None,
             network_rtt: rtt,
@@ -482,6 +506,7 @@ impl Shadow<'_> {
         self.in_flight -= u64::from(sent.size);
         self.newly_lost += u64::from(sent.size);
         self.marked.0 += 1;
+        self.missing.insert(sent.start);
         let token = self.tokens[number as usize];
         self.delivery.on_lost(&token);
         let after = self
@@ -501,7 +526,9 @@ impl Shadow<'_> {
     }
 
     fn enter(&mut self, now: Instant) {
-        if self.recovery.is_none() {
+        // In QUIC the loss of what was sent in an episode opens another at once (RFC 9002 7.3.2).
+        let is_another = |(_, first)| !self.recording.is_stream && self.last_lost >= Some(first);
+        if self.recovery.is_none_or(is_another) {
             self.recovery = Some((self.highest, self.tokens.len() as u32));
             self.controller
                 .on_recovery_enter(now, Bytes::new(self.in_flight));
@@ -516,6 +543,10 @@ impl Shadow<'_> {
         self.recovery = None;
         self.timed_out = false;
         self.controller.on_recovery_exit(now);
+        // What was sent in the episode and is lost opens another (TCP).
+        if self.recording.is_stream && !self.missing.is_empty() {
+            self.enter(now);
+        }
     }
 
     /// A flow that neither fills its window nor sends at its pace has nothing more to send.
@@ -523,7 +554,7 @@ impl Shadow<'_> {
         let (Some(rate), Some(srtt)) = (self.controller.pacing_rate(), self.srtt) else {
             return;
         };
-        if self.is_bulk {
+        if self.followed.is_bulk {
             return;
         }
         let Counted {
@@ -579,6 +610,7 @@ impl Shadow<'_> {
                 .map(|rate| rate.bps() as f64 / 8.0),
             window: self.controller.cwnd().get(),
             in_flight: self.in_flight,
+            sent: self.delivery.sent().get(),
             phase: self.controller.phase(),
             max_bw,
             gain,

@@ -151,6 +151,35 @@ fn a_copy_after_its_ack_is_not_in_flight() {
     assert_eq!(steady(true), steady(false));
 }
 
+/// The first segment is lost, and the eleventh, which is sent in that episode: two reductions, from 10
+/// segments to 5 and from 5 to 2.
+#[test]
+fn a_loss_in_an_episode_opens_another() {
+    let sent =
+        |ms, first: u64, end: u64| (first..end).map(move |n| row(ms, Kind::Sent, 1000 * n, 1000));
+    let ack = |ms, point: u64, first: u64, end: u64| {
+        let sack = row(ms, Kind::Sack, 1000 * first, 1000 * (end - first));
+        [row(ms, Kind::Ack, 1000 * point, 0), sack]
+    };
+    let rows = sent(0, 0, 10)
+        .chain(ack(40, 0, 1, 4))
+        .chain(sent(41, 0, 1))
+        .chain(sent(41, 10, 14))
+        .chain(ack(42, 0, 1, 10))
+        .chain(ack(80, 0, 11, 14))
+        .chain(ack(81, 10, 11, 14));
+    let recording = Recording::new(rows, 1000);
+    let recipe = paceline_congestion::recipe("reno", &[]).expect("its defaults");
+    let judged = super::judge(&recording, &recipe, None);
+    let windows: Vec<u64> = judged
+        .followed
+        .moments
+        .iter()
+        .map(|moment| moment.window)
+        .collect();
+    assert_eq!(windows, [5000, 5000, 5000, 2000]);
+}
+
 #[test]
 fn a_pace_is_that_of_bursts() {
     let rows = (0..10).map(|n| row(10 * n, Kind::Sent, 1000 * n, 1000));

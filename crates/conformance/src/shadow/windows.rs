@@ -4,7 +4,7 @@ use super::follow::{CYCLE, Followed, Moment, is_probe_rtt};
 use super::pace::Pace;
 use super::recording::Recording;
 
-/// The states of BBR, whatever they are called.
+/// The states of BBR and of loss-based algorithms, whatever they are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Startup,
@@ -14,7 +14,10 @@ pub(super) enum State {
     Refill,
     Up,
     ProbeRtt,
-    Other,
+    SlowStart,
+    Avoidance,
+    /// The transport sets the window.
+    Recovery,
 }
 
 impl State {
@@ -34,7 +37,9 @@ impl State {
             phase if phase.ends_with("_CRUISE") => Self::Cruise,
             phase if phase.ends_with("_REFILL") => Self::Refill,
             phase if phase.ends_with("_UP") => Self::Up,
-            _ => Self::Other,
+            "SlowStart" | "CSS" | "Loss" => Self::SlowStart,
+            "CongestionAvoidance" => Self::Avoidance,
+            _ => Self::Recovery,
         }
     }
 }
@@ -57,7 +62,7 @@ pub(super) enum Did {
     AsAllowed,
     /// Faster than the pace.
     TooFast,
-    /// Slower than the pace, though the window had room.
+    /// Slower than the pace, though the window had room; if only a window limits, less than it.
     TooSlow,
     /// More in flight than the window.
     TooMuch,
@@ -94,7 +99,11 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
         return Vec::new();
     };
     let mss = f64::from(recording.mss);
-    let usual = median(moments.iter().map(|moment| moment.max_bw).collect()).unwrap_or(0.0);
+    let usual = if followed.is_loss_based() {
+        pace.over(first.at, last.at)
+    } else {
+        median(moments.iter().map(|moment| moment.max_bw).collect()).unwrap_or(0.0)
+    };
     let packets = (6.0 * mss / usual.max(1.0) * 1e9) as u64;
     let ends = last.at.min(recording.sent.last().map_or(0, |sent| sent.at));
     // A round trip on one machine is so short that there would be millions.
@@ -123,6 +132,7 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
             changes |= moments[moment].phase != moments[moment + 1].phase;
             moment += 1;
         }
+        changes |= State::of(middle) == State::Recovery;
         let allowed = allowed / width as f64;
         let (did, is_limited, end) =
             did(recording, pace, followed, send, (from, to), allowed, middle);
@@ -172,15 +182,22 @@ fn did(
     let window = middle.window as f64 / mss;
     let least = 1.5 * mss / (width * allowed.max(1.0));
     let measured = pace.over(from, to);
-    // Without a send: what is in flight tells.
-    let held = (middle.in_flight as f64 - middle.window as f64) / mss;
+    // Without a send: what is in flight tells, after the last one if no ACK came since.
+    let last = send.checked_sub(1).map(|last| followed.sends[last]);
+    let (in_flight, allows) = match last {
+        Some((at, in_flight, window)) if at >= middle.at => (in_flight, window),
+        _ => (middle.in_flight, middle.window),
+    };
+    let held = (in_flight as f64 - allows as f64) / mss;
     let is_limited = beyond.max(held) > -(0.07 * window).max(3.0);
     let did = if beyond > (0.02 * window).max(3.0) {
         Did::TooMuch
     } else if measured > allowed * (1.0 + TOLERANCE + least) {
         Did::TooFast
-    } else if allowed.is_finite() && measured < allowed * (1.0 - TOLERANCE - least) && !is_limited {
-        if middle.app_limited {
+    } else if !is_limited
+        && (followed.is_loss_based() || measured < allowed * (1.0 - TOLERANCE - least))
+    {
+        if middle.app_limited || (followed.is_loss_based() && !followed.is_bulk) {
             Did::LessToSend
         } else {
             Did::TooSlow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -16,12 +16,17 @@ from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
 from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load, named
+from paceline.study.conformance.drawn import SEEDS, draw
 from paceline.study.conformance.packets import SHADOWS
 from paceline.study.conformance.reference import references
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 #: The suites, by the names of their folders.
 GOLDEN = ("linux-bbr", "linux-cubic", "linux-stock")
 RECOVERY = "linux-recovery"
+_EXAMPLES = "`paceline conformance --help` has examples"
 
 
 @Parameter(name="*")
@@ -61,6 +66,10 @@ class Options:
     """With --live: a new folder for the segments that the kernel sent."""
     junit: Path | None = None
     """Also write the outcome to this file, as JUnit's XML."""
+    report: Path | None = None
+    """Also write the flows' verdicts and plots to this file, as a page."""
+    against: Path | None = None
+    """Only fail for what held in this file, an earlier output of --json (exit code 4)."""
     force: Force = False
     quick: Annotated[bool, Parameter(negative="")] = False
     """A shorter form: no golden traces, each case on one path, one baseline."""
@@ -91,6 +100,8 @@ class Options:
         "conformance server.sqlog.gz --as bbr3",
         "conformance runs/mine --flow 1 --json",
         "conformance noq:bbr3 --junit bbr.xml",
+        "conformance server.qlog --report verdict.html",
+        "conformance server.qlog --against before.json",
         "conformance mine --controller mine=mine.py",
         "conformance runs/mine --case 01 03",
         "conformance --quick",
@@ -118,17 +129,18 @@ def conformance(
     moment what it would allow. A check is held, broken, not seen, or cannot be told from these
     packets. Record at the sender: a capture cut to headers, or a qlog with ACK frames.
 
-    A controller is run, by the draft's test cases and over its baselines, whose packets are judged
-    like a recording. A case passes if each of its numbered steps holds in the record of its run, on
-    every path; steps about BBR's states are not applicable to a foreign controller. With --case, a
-    run's folder is judged by these cases: it must have their path and events.
+    A controller is run, by the draft's test cases, and over its baselines and twelve drawn paths,
+    whose packets are judged like a recording. A case passes if each of its numbered steps holds in
+    the record of its run, on every path; steps about BBR's states are not applicable to a foreign
+    controller. With --case, a run's folder is judged by these cases: it must have their path and
+    events.
 
     Without a target, golden traces of Linux, its recovery and the draft's cases are run for bbr3: a
     trace passes if every state field equals that of Linux after every event, a recovery script if
     our sender sends what the recorded kernel sent.
 
     Exit code 3 if a trace, a script or a case fails, or a check is broken: of the algorithm that
-    --as names, or of the nearest.
+    --as names, or of the nearest. With --against only what held before counts, with exit code 4.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")
@@ -136,8 +148,10 @@ def conformance(
     if options.record is not None and not options.live:
         hint = "add --live: only what this machine's kernel sends can be recorded"
         raise Failure("bad-option", "--record without --live records nothing", hint=hint)
-    if options.junit is not None:
-        store.check(options.junit, force=options.force)
+    for place in (options.junit, options.report):
+        if place is not None:
+            store.check(place, force=options.force)
+    before = flows.Stored.read(options.against) if options.against is not None else None
     loaded = _load(options.controller or [])
     targets = targets or loaded
     # Who loads a controller means it, whatever files are here.
@@ -161,8 +175,10 @@ def conformance(
             _suites(name, options, rows, details, named=bool(controllers))
     for name in controllers:
         if not (options.case or options.cases):
-            judged += _baselines(name, options)
-    return _ended(options, rows, details, judged)
+            judged += _paths(name, options)
+    if options.report is not None and not judged:
+        raise Failure("bad-option", "--report shows flows, and none was judged", hint=_EXAMPLES)
+    return _ended(options, rows, details, judged, before)
 
 
 def _load(controllers: list[str]) -> list[str]:
@@ -193,8 +209,7 @@ def _check_used(options: Options, controllers: list[str], recordings: list[str])
     )
     for message, is_so in wrong:
         if is_so:
-            hint = "`paceline conformance --help` has examples"
-            raise Failure("bad-option", message, hint=hint)
+            raise Failure("bad-option", message, hint=_EXAMPLES)
 
 
 def _no_target(name: str, known: Sequence[str]) -> Failure:
@@ -259,17 +274,23 @@ def _suites(
         details += [f"{case.id}: {line}" for line in told]
 
 
-def _baselines(controller: str, options: Options) -> list[flows.Flow]:
-    """Run a controller over the draft's baselines, and judge each run by its packets."""
+def _paths(controller: str, options: Options) -> list[flows.Flow]:
+    """Run a controller over baselines and drawn paths, and judge each run by its packets."""
     folder = shipped.nearest_folder("conformance") / DRAFT
     baselines = [one for one in references(folder) if one.section is None]
+    scenarios: list[tuple[str, Path | str]] = [(one.id, one.scenario) for one in baselines]
+    for seed in SEEDS:
+        kind, text = draw(seed, controller)
+        scenarios.append((f"d{seed}-{kind}", text))
+    scenarios = scenarios[: 1 if options.quick else None]
     found = []
-    for one in baselines[: 1 if options.quick else None]:
+    for done, (path, scenario) in enumerate(scenarios):
         settings = (("flows.0.cc", controller), ("run.record.packets", "true"))
-        with files.running(str(one.scenario)):
-            run = batch.run(one.scenario, overrides=settings)
-        found += flows.of_run(run, controller, one.id, options.as_)
-    return found
+        with files.running(path):
+            run = batch.run(scenario, overrides=settings)
+        found += flows.of_run(run, controller, path, options.as_)
+        console.note(f"judged {path}, {done + 1} of {len(scenarios)}", style="dim")
+    return flows.as_one(found)
 
 
 def _judge_by_cases(
@@ -345,7 +366,11 @@ def _check_known(names: Sequence[str], ids: Sequence[str]) -> None:
 
 
 def _ended(
-    options: Options, rows: list[dict[str, Any]], details: list[str], judged: list[flows.Flow]
+    options: Options,
+    rows: list[dict[str, Any]],
+    details: list[str],
+    judged: list[flows.Flow],
+    before: flows.Stored | None,
 ) -> Exit:
     """Print the results, and return the exit code."""
     table = console.table("Case", "Controller", "Verdict", "Evidence", left=4)
@@ -361,12 +386,20 @@ def _ended(
     if options.junit is not None:
         with store.writing(options.junit, force=options.force) as fresh:
             fresh.write_bytes(flows.junit(rows, judged))
+    if options.report is not None:
+        from paceline.show.verdict import write_page
+
+        with store.writing(options.report, force=options.force) as fresh:
+            write_page(judged, fresh)
+    flows.annotate(judged)
+    worse = before.worse(cases, judged) if before is not None else []
     total = f"{len(rows)} cases: {', '.join(counts)}"
-    value = {"cases": cases, "flows": [flow.as_json() for flow in judged]}
-    if rows:
-        console.answer(value, table, *details, total, lambda: flows.show(judged))
-    else:
-        console.answer(value, lambda: flows.show(judged))
+    shown: list[str | Table] = [table, *details, total] if rows else []
+    value = {"cases": cases, "flows": [flow.as_json() for flow in judged], "worse": worse}
+    told = [f"Held before, broken now: {', '.join(worse)}"] if worse else []
+    console.answer(value, *shown, lambda: flows.show(judged), *told)
+    if before is not None:
+        return Exit.REGRESSION if worse else Exit.OK
     failed = any(row["verdict"] == "fail" for row in rows)
     misfit = any(flow.nearest.verdict == "broken" for flow in judged)
     return Exit.EXPECTATION_FAILED if failed or misfit else Exit.OK

@@ -252,12 +252,12 @@ def names_of(run: Run) -> Names:
     found = run.events.filter(kind="state")
     words = {str(word) for name in ("from", "detail") for word in found[name].drop_nulls()}
     words |= {str(word) for word in run.samples["phase"].drop_nulls().unique()}
-    states = {_plain(state): state for state in STATES}
-    own = {states[_plain(word)]: word for word in words if _plain(word) in states}
+    states = {plain(state): state for state in STATES}
+    own = {states[plain(word)]: word for word in words if plain(word) in states}
     return replace(names, states={**names.states, **own})
 
 
-def _plain(state: str) -> str:
+def plain(state: str) -> str:
     """Return a state's letters: stacks write ProbeBwUp, PROBE_BW_UP and probe_bw_up."""
     return "".join(c for c in state.casefold() if c.isalnum())
 

@@ -1,14 +1,16 @@
-"""Whether a flow does what BBR says, from its packets: by the shadows of the algorithms."""
+"""Whether a flow does what an algorithm says, from its packets: by the algorithms' shadows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _paceline
 from paceline.errors import UnjudgeableError
 from paceline.later import polars as pl
+from paceline.study.conformance.draft import plain
 
 if TYPE_CHECKING:
     from paceline.runs import Run
@@ -21,6 +23,9 @@ SHADOWS = {
     "bbr3-linux": "BBRv3 of Linux",
     "bbr2": "BBRv2 of Linux",
     "bbr1": "BBRv1 of Linux",
+    "cubic": "CUBIC as RFC 9438 says",
+    "cubic-linux": "CUBIC of Linux",
+    "reno": "Reno as RFC 5681 says",
 }
 #: What a broken check may come from: an option of `bbr3`, with its values; without, what was
 #: measured.
@@ -91,12 +96,38 @@ class Judged:
         is_like = self.checks[-1]["verdict"] == "held" and self.likeness >= _LIKE
         return "fits" if is_like else "cannot be told"
 
+    @property
+    def departure(self) -> dict[str, Any] | None:
+        """What the shadow allowed when the flow first departed for longer, and what it did."""
+        since = self.checks[-1]["t_ns"]
+        if since is None:
+            return None
+        return self.moments.filter(pl.col("t_ns") >= since).row(0, named=True)
+
 
 def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS) -> list[Judged]:
     """Judge a flow by the shadows of these algorithms, the one that fits best first."""
     packets = _packets(run, flow)
-    judged = [Judged.by(name, packets) for name in names]
+    with ThreadPoolExecutor() as pool:
+        judged = list(pool.map(lambda name: Judged.by(name, packets), names))
     return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
+
+
+def reported(run: Run, flow: int) -> pl.DataFrame:
+    """Return the states that a flow's sender reported: `t_ns` and `phase`, if it did."""
+    own = run.samples.filter(pl.col("flow") == flow)
+    return own.select("t_ns", pl.col("phase").cast(pl.String)).drop_nulls()
+
+
+def agreement(run: Run, flow: int, judged: Judged) -> float | None:
+    """Return the share of reported states that the shadow was in; `None` if none is one of its."""
+    own = reported(run, flow).sort("t_ns").rename({"phase": "own"})
+    both = own.join_asof(judged.moments.select("t_ns", "phase"), on="t_ns").drop_nulls()
+    words = {word: plain(word) for name in ("own", "phase") for word in both[name].unique()}
+    both = both.with_columns(pl.col("own", "phase").replace(words))
+    if not both["own"].is_in(both["phase"].unique().to_list()).any():
+        return None
+    return both.filter(pl.col("own") == pl.col("phase")).height / both.height
 
 
 def causes(judged: Judged) -> list[tuple[str, float]]:

@@ -1,0 +1,144 @@
+//! Checks of loss-based algorithms: how the window grows, and what a loss leaves of it.
+
+use super::checks::{Check, Judged, Verdict};
+use super::windows::{Did, State, median};
+
+/// Recoveries from which the window after a loss is known.
+const LEAST_CUTS: usize = 2;
+
+/// What one algorithm requires, by document and section.
+struct Sections {
+    slow_start: &'static str,
+    avoidance: &'static str,
+    cut: &'static str,
+    /// The share of the window that is left after a loss.
+    beta: f64,
+}
+
+const CUBIC: Sections = Sections {
+    slow_start: "RFC 9438 4.10",
+    avoidance: "RFC 9438 4.2",
+    cut: "RFC 9438 4.6",
+    beta: 0.7,
+};
+const RENO: Sections = Sections {
+    slow_start: "RFC 5681 3.1",
+    avoidance: "RFC 5681 3.1",
+    cut: "RFC 5681 3.2",
+    beta: 0.5,
+};
+
+impl Judged<'_> {
+    /// Every check of a loss-based algorithm but the last.
+    pub(super) fn growth(&self) -> Vec<Check> {
+        let sections = match self.followed.name {
+            "reno" => RENO,
+            _ => CUBIC,
+        };
+        let Sections {
+            slow_start,
+            avoidance,
+            ..
+        } = sections;
+        vec![
+            self.share_of(
+                "slow_start.most",
+                slow_start,
+                "keeps within the window in slow start",
+                State::SlowStart,
+                &[Did::TooMuch],
+                0.15,
+                8,
+            ),
+            self.share_of(
+                "slow_start.least",
+                slow_start,
+                "fills the window in slow start",
+                State::SlowStart,
+                &[Did::TooSlow],
+                0.15,
+                8,
+            ),
+            self.share_of(
+                "avoidance.most",
+                avoidance,
+                "keeps within the window in congestion avoidance",
+                State::Avoidance,
+                &[Did::TooMuch],
+                0.05,
+                30,
+            ),
+            self.share_of(
+                "avoidance.least",
+                avoidance,
+                "fills the window in congestion avoidance",
+                State::Avoidance,
+                &[Did::TooSlow],
+                0.05,
+                30,
+            ),
+            self.cut(&sections),
+        ]
+    }
+
+    /// The share of the window that is left after a loss: the most in flight in the round trip
+    /// after a recovery, over that before it.
+    fn cut(&self, sections: &Sections) -> Check {
+        let (moments, sends) = (&self.followed.moments, &self.followed.sends);
+        let mss = f64::from(self.recording.mss);
+        let rtt = self.recording.min_rtt;
+        let most = |from: u64, to: u64| {
+            let first = sends.partition_point(|(at, ..)| *at < from);
+            let sent = sends[first..].iter().take_while(|(at, ..)| *at < to);
+            sent.map(|(_, in_flight, window)| (*in_flight, *window))
+                .max()
+        };
+        let recovers = |index: usize| moments[index].phase == "Recovery";
+        let (mut shares, mut slack, mut first) = (Vec::new(), Vec::new(), None);
+        let mut begin = None;
+        for index in 1..moments.len() {
+            let now = moments[index].at;
+            if recovers(index) && !recovers(index - 1) {
+                begin = Some(now);
+            }
+            if recovers(index) || !recovers(index - 1) {
+                continue;
+            }
+            let Some(begin) = begin.take() else { continue };
+            let before = most(begin.saturating_sub(rtt), begin);
+            let (Some((before, window)), Some((after, _))) = (before, most(now, now + rtt)) else {
+                continue;
+            };
+            // What the window does not limit, it does not show.
+            if before as f64 > 0.9 * window as f64 && moments[index].phase == "CongestionAvoidance"
+            {
+                first = first.or(Some(begin));
+                shares.push(after as f64 / before as f64);
+                slack.push(3.0 * mss / before as f64);
+            }
+        }
+        let count = shares.len();
+        let measured = median(shares);
+        let slack = 0.04 + median(slack).unwrap_or(0.0);
+        let bounds = (sections.beta - slack, sections.beta + slack);
+        let verdict = match measured {
+            Some(share) if count >= LEAST_CUTS && (bounds.0..=bounds.1).contains(&share) => {
+                Verdict::Held
+            }
+            Some(_) if count >= LEAST_CUTS => Verdict::Broken,
+            _ => Verdict::NotSeen,
+        };
+        Check {
+            id: "cut",
+            section: sections.cut,
+            requires: "keeps its share of the window after a loss",
+            measured,
+            bounds,
+            unit: "",
+            count,
+            verdict,
+            at: first,
+            why: None,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+"""The verdict of `conformance` on flows, as one self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from paceline import pages
+from paceline.cli.flows import Flow, bounds, measured
+from paceline.quantities import quantity, scale_of
+from paceline.show import page
+from paceline.show.palette import quantity_style, reference_style, state_colour
+from paceline.show.panels import BUCKETS, Band, Panel, Series, Values, scaled, top
+from paceline.study.conformance.packets import reported
+
+if TYPE_CHECKING:
+    from paceline.study.conformance.packets import Judged
+
+#: Of many flows the first are drawn, broken ones before others.
+DRAWN = 12
+
+
+def write_page(flows: Sequence[Flow], file: Path) -> Path:
+    """Write the page of judged flows."""
+    drawn = sorted(flows, key=lambda flow: flow.nearest.verdict != "broken")[:DRAWN]
+    details = [detail for flow in drawn for detail in _details(flow)]
+    states = dict.fromkeys(band["state"] for detail in details for band in detail["bands"])
+    text = page.filled(
+        "verdict.html.j2",
+        {
+            "end": max(int(flow.nearest.moments["t_ns"][-1]) for flow in flows) / 1e9,
+            "overview": [],
+            "details": details,
+            "tints": {state: state_colour(state) for state in states},
+            "marks": [],
+            "happenings": [happening for flow in drawn for happening in _broken(flow)],
+        },
+        flows=flows,
+        details=details,
+        left_out=len(flows) - len(drawn),
+        rows={flow.name: [_row(check) for check in flow.nearest.checks] for flow in flows},
+    )
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _row(check: dict[str, Any]) -> dict[str, Any]:
+    since = check["t_ns"]
+    return {
+        **check,
+        "measured": "" if check["measured"] is None else measured(check),
+        "allowed": bounds(check),
+        "since": "" if since is None else quantity("_ns", since),
+    }
+
+
+def _broken(flow: Flow) -> list[pages.Happening]:
+    """Return when each check was first broken."""
+    checks = [check for check in flow.nearest.having("broken") if check["t_ns"] is not None]
+    told = [(check["t_ns"] / 1e9, f"{check['id']} is broken") for check in checks]
+    return [
+        {"t": at, "flow": flow.flow, "kind": "broken", "text": text} for at, text in sorted(told)
+    ]
+
+
+def _details(flow: Flow) -> list[pages.Detail]:
+    """Return the plots of a flow beside its shadow, and the states that it reported itself."""
+    frame = flow.nearest.moments
+    place = flow.path.partition("-")[0] if flow.path else str(flow.flow)
+    detail: pages.Detail = {
+        "flow": flow.flow,
+        "label": place,
+        "panels": [page.as_json(panel) for panel in _panels(flow.nearest)],
+        "bands": _bands(frame),
+        "limits": [],
+        "lost": [],
+        "packets": None,
+    }
+    own = reported(flow.run, flow.flow)
+    if own.is_empty():
+        return [detail]
+    return [detail, {**detail, "label": f"{place} own", "bands": _bands(own)}]
+
+
+def _bands(frame: pl.DataFrame) -> list[pages.Band]:
+    """Return the spans in which the state is the same."""
+    starts = frame.filter(pl.col("phase") != pl.col("phase").shift().fill_null(""))
+    times = [*starts["t_ns"], *frame["t_ns"].tail(1)]
+    bands = zip(times, times[1:], starts["phase"], strict=False)
+    spans = [Band(start / 1e9, end / 1e9, str(state)) for start, end, state in bands]
+    return [{"start": b.start, "end": b.end, "state": b.state} for b in spans]
+
+
+def _panels(judged: Judged) -> list[Panel]:
+    """Return what the flow did, and what the shadow allowed, in equal spans of time."""
+    frame = judged.moments
+    first, last = int(frame["t_ns"][0]), int(frame["t_ns"][-1])
+    count = min(BUCKETS, max(frame.height // 4, 1))
+    width = (last - first) // count + 1
+    spans = (
+        frame.with_columns(span=(pl.col("t_ns") - first) // width)
+        .group_by("span")
+        .agg(
+            pl.col("pace_bps").mean(),
+            pl.col("in_flight_bytes").max(),
+            pl.col("window_bytes").max(),
+            pl.col("t_ns").last(),
+            pl.col("sent_bytes").last(),
+        )
+        .sort("span")
+        .with_columns(own_bps=pl.col("sent_bytes").diff() * 8e9 / pl.col("t_ns").diff())
+    )
+    times = [(first + (int(span) + 0.5) * width) / 1e9 for span in spans["span"]]
+    flight, window = (spans[f"{name}_bytes"].to_list() for name in ("in_flight", "window"))
+    pace, own = spans["pace_bps"].to_list(), spans["own_bps"].to_list()
+    panels = [_pair("In flight, and the window", "_bytes", times, ("in flight", flight), window)]
+    panels.append(_ratio("In flight over the window", times, flight, window))
+    if any(value is not None for value in pace):
+        panels.insert(1, _pair("Pace", "_bps", times, ("pace", own), pace))
+        panels.append(_ratio("Pace over what is allowed", times, own, pace))
+    return panels
+
+
+def _pair(
+    title: str, suffix: str, times: list[float], own: tuple[str, Values], allowed: Values
+) -> Panel:
+    label, values = own
+    scale = scale_of(suffix, max(top(values), top(allowed)))
+    series = [
+        Series(label, quantity_style(0), scaled(values, scale)),
+        Series("allowed", quantity_style(1), scaled(allowed, scale)),
+    ]
+    return Panel(title, scale.unit, times, series)
+
+
+def _ratio(title: str, times: list[float], own: Values, allowed: Values) -> Panel:
+    values: Values = [
+        min(a / b, 3.0) if a is not None and b else None for a, b in zip(own, allowed, strict=True)
+    ]
+    line = [Series("as allowed", reference_style(0), [1.0] * len(times))]
+    return Panel(title, "", times, [Series("ratio", quantity_style(0), values)], references=line)
