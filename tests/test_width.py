@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
+import shlex
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 import paceline
 from conftest import Command
-from paceline.cli import console, verbs
+from paceline import _paceline
+from paceline.cli import _parts, console, verbs
 from verbs import prepare
 
 #: A call of each verb that prints text.
@@ -52,8 +60,10 @@ CALLS = (
     "sweep grid.toml --out swept",
     "vm list",
 )
-#: What prints lines for a program, or serves until it is stopped.
-OTHERS = {"completion", "perf", "serve", "shell"}
+#: Tried below: what serves until it is stopped, or needs it.
+SERVERS = {"perf", "serve", "shell"}
+#: What prints lines for a program.
+OTHERS = {"completion"}
 #: What others have to be run for, and so run first.
 FIRST = (
     "run one.toml --out five --repeats 5",
@@ -72,7 +82,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, run: paceline.Run) -> Path:
 
 
 def test_each_verb_is_tried_at_80_columns() -> None:
-    assert {call.split()[0] for call in CALLS} | OTHERS == set(verbs.VERBS)
+    assert {call.split()[0] for call in CALLS} | SERVERS | OTHERS == set(verbs.VERBS)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -95,9 +105,8 @@ def test_no_line_is_longer_than_80_and_no_head_is_broken(
     tables.clear()
     result = cli(*call.split())
     assert result.returncode in (0, 3, 4, 127), result
-    # A path cannot be broken, and a scenario is a file.
-    lines = [line for line in result.stdout.splitlines() if " " in line.strip()]
-    assert call.startswith("check") or [line for line in lines if len(line) > 80] == []
+    # A scenario is a file.
+    assert call.startswith("check") or long(result.stdout) == []
     words = set(re.findall(r"\S+", result.stdout))
     if result.stdout:
         heads = [str(column.header) for shown in tables if shown.rows for column in shown.columns]
@@ -106,10 +115,72 @@ def test_no_line_is_longer_than_80_and_no_head_is_broken(
     assert not re.search("\u2013 +ns", result.stdout)
 
 
+def long(said: str) -> list[str]:
+    """Return the lines that are too long; a path, an address or a token cannot be broken."""
+    return [line for line in said.splitlines() if " " in line.strip() and len(line) > 80]
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[IO[str]]:
+    """Start a command that serves at 80 columns; yield its output, which ends after that."""
+    command = [sys.executable, "-m", "paceline", *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "80"}
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            process.terminate()
+
+
+def test_the_address_of_the_page_fits(place: Path) -> None:
+    with serving("serve", str(place), "--port", "0", "--no-browser") as output:
+        said = output.readline()
+        while "http://" not in said:
+            said += output.readline()
+    assert long(said) == []
+
+
+def test_both_sides_of_a_transfer_fit(
+    cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with serving("perf", "server", "127.0.0.1:0", "--once") as output:
+        head, call, token = (output.readline() for _ in range(3))
+        # It is copied, and a line break inside it would end it.
+        copied = shlex.split(call.removesuffix("\\\n") + token)
+        assert copied[:3] == ["paceline", "perf", "client"]
+        result = cli(*copied[1:], "--bytes", "100 kB", "--out", tmp_path / "record")
+        assert result.returncode == 0, result
+        served = output.read()
+    assert "100.0 kB" in served
+    assert long(head + call + token + served + result.stdout + result.stderr) == []
+
+
+def test_the_summary_of_programs_fits(
+    cli: Command, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = json.loads(_paceline.doctor(True, lambda _: None))
+    if any(check["state"] == "missing" for check in report["checks"]):
+        pytest.skip("this machine cannot emulate")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(place)
+    client = "import urllib.request as u; u.urlopen('http://server/one.toml').read()"
+    serve = f"{sys.executable} -m http.server 80"
+    path = ("--rate", "20 Mbit/s", "--delay", "10 ms", "--out", "shell", "--server", serve)
+    result = cli("shell", *path, "--", sys.executable, "-c", client)
+    assert result.returncode == 0, result
+    assert "bottleneck up" in result.stderr
+    assert long(result.stderr) == []
+
+
 @pytest.mark.parametrize("verb", verbs.VERBS)
 def test_a_line_of_the_help_fits(verb: str, cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     said = cli(verb, "--help").stdout
+    for part in _parts(verb):
+        said += cli(*part.split(), "--help").stdout
     assert [line for line in said.splitlines() if len(line) > 80] == []
 
 

@@ -5,13 +5,10 @@ A scenario, a claim or a record never says what code to load; only the command l
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import inspect
 import linecache
 import re
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -98,6 +95,8 @@ class Guest:
     @property
     def sha256(self) -> str:
         """The hash of its file, in hexadecimal."""
+        import hashlib  # the command starts without it
+
         return hashlib.sha256(self.content).hexdigest()
 
     @property
@@ -138,6 +137,8 @@ class Guest:
         if own.is_file() and own.read_bytes() == self.content:
             yield own
             return
+        import tempfile  # only a file that has changed needs it
+
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             copy = Path(folder) / own.name
             copy.write_bytes(self.content)
@@ -266,6 +267,8 @@ def using(controllers: Mapping[str, type[Controller]] | None) -> Iterator[None]:
 
 def interrupt(threads: Sequence[int]) -> None:
     """Raise `KeyboardInterrupt` in threads, because an endless loop does not notice it."""
+    import ctypes  # only an interrupted run needs it
+
     for thread in threads:
         raised = ctypes.py_object(KeyboardInterrupt)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

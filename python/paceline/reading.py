@@ -7,7 +7,6 @@ import json
 import math
 import os
 import stat
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn
 
@@ -95,6 +94,8 @@ def read_text(path: str | os.PathLike[str], limit: int = TEXT) -> str:
 
 def toml(text: str) -> dict[str, Any]:
     """Read a document; raises `ValueError`, also for integers beyond TOML's range."""
+    import tomllib  # commands that read no TOML start without it
+
     try:
         document = tomllib.loads(text)
     except RecursionError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -266,6 +265,8 @@ class Run:
         return f"<Run {self.scenario} seed {self.seed}: {figures}>"
 
     def _repr_html_(self) -> str:
+        import html  # only notebooks need it
+
         rows = "".join(f"<tr><td>{n}</td><td>{v}</td></tr>" for n, v in self._headlines())
         title = html.escape(f"{self.scenario}, seed {self.seed}")
         return f"<table><caption>{title}</caption>{rows}</table>"

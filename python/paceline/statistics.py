@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paceline import answers
 from paceline.measures import limit, names, value
 from paceline.quantities import NONE, quantity
+
+if TYPE_CHECKING:
+    from paceline import answers
 
 #: The minimum number of values for an interval: of fewer, nobody can see how they are distributed.
 FEWEST = 5

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import filecmp
 import hashlib
 import io
 import itertools
@@ -18,7 +17,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -456,6 +454,8 @@ def _contents(folder: Path) -> dict[str, str | None]:
 
 def differing(one: Path, other: Path) -> list[str]:
     """Return the names in a folder whose files differ from those in another."""
+    import filecmp  # only --force needs it
+
     names = sorted(path.name for path in one.iterdir() if path.name != MANIFEST)
     _, unequal, missing = filecmp.cmpfiles(one, other, names, shallow=False)
     return sorted(unequal + missing)
@@ -565,6 +565,8 @@ def write_table(frame: pl.DataFrame, place: Path) -> None:
 
 def _into(place: Path) -> Iterator[Path]:
     """Yield a path whose contents are then written to a device or a pipe."""
+    import tempfile  # only this needs it
+
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder) / place.name
         yield fresh

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from paceline import guests
 from paceline.batch.job import Executor, Hear, Job, Keep, Outcome, Task
-from paceline.batch.processes import on_processes
 from paceline.batch.threads import on_threads
 from paceline.runs import Run
 
@@ -22,6 +20,11 @@ def locally(count: int | None = None) -> Executor:
     if any(guest.given for guest in chosen):
         # A class of this process cannot leave it, and one lock is for all threads.
         return on_threads(1)
+
+    # Most runs need neither.
+    import tempfile
+
+    from paceline.batch.processes import on_processes
 
     def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:

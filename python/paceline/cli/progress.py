@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from paceline.batch import Watch
 from paceline.names import visible
 from paceline.runs import Progress as Seen
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 #: Seconds between two lines of progress where there is no terminal.
 PERIOD = 5.0
@@ -72,6 +75,8 @@ def watching(name: str, count: int, console: Console, *, quiet: bool) -> Iterato
     if quiet:
         yield Watch()
     elif console.is_terminal:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         with Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from paceline import answers
 from paceline.cli import console
 from paceline.measures import alike
 from paceline.names import visible
@@ -13,6 +12,9 @@ from paceline.quantities import Scale, number, plain, quantity, scale_of
 from paceline.runs import Run
 from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 from paceline.statistics import FEWEST, JITTER, of_count, remarks
+
+if TYPE_CHECKING:
+    from paceline import answers
 
 #: The columns of the table of flows, if the run has them.
 FLOW_COLUMNS = {

@@ -26,7 +26,7 @@ def check(
 ) -> None:
     """Check a scenario, print it with every default written out, and count the rows of a run.
 
-    The rows are those of the table `samples`: flows, times the duration over the sample interval.
+    The table `samples` has one row per flow and sample interval.
     """
     text, file = files.scenario(file)
     plan = files.plan(text, file, files.parse_overrides(set_))

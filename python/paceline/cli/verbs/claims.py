@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline import _paceline, shipped, store
+from paceline import shipped, store
 from paceline.cli import console
 from paceline.cli.app import (
     Backend,
@@ -88,7 +88,7 @@ def claims(
     Exit code 3 if a claim is not reproduced, a finding's bound fails or a mutant survives.
     """
     folder = options.claims or shipped.nearest_folder("claims")
-    found = chosen(names or [], folder, None if options.list else options.backend)
+    found = chosen(names or [], folder, options)
     if options.list:
         list_claims(found)
         return Exit.OK
@@ -101,8 +101,8 @@ def claims(
     return run_claims(found, options)
 
 
-def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None) -> list[Claim]:
-    """Return the claims of a file or folder with these ids or topics, for a backend."""
+def chosen(names: Sequence[str], folder: Path, options: Options) -> list[Claim]:
+    """Return the claims of a file or folder with these ids or topics: of a backend, or to list."""
     if not folder.exists():
         raise Failure(
             "no-claims",
@@ -110,7 +110,7 @@ def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None
             hint="name a file or a folder of claims with --claims",
         )
     try:
-        claims = load(folder)
+        claims = load(folder, queries=not options.list)
     except ClaimError as error:
         file = None if error.file is None else str(error.file)
         raise Failure("bad-claim", str(error), file=file, line=error.line) from error
@@ -118,7 +118,7 @@ def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None
         hint = "name a file or a folder of claims with --claims"
         raise Failure("no-claims", f"{folder} has no claims", hint=hint)
     try:
-        return find(claims, names, backend)
+        return find(claims, names, None if options.list else options.backend)
     except KeyError as error:
         name = str(error.args[0])
         near = nearest(name, {claim.id for claim in claims} | {claim.topic for claim in claims})

@@ -87,8 +87,8 @@ def compare(
 ) -> Exit:
     """Compare two results: same, better or worse, and how certain that is.
 
-    Values with the same seed are compared pair by pair. Exit code 4 if something is worse. If
-    there are too few runs for a test, this is no failure, and the output says so.
+    Values with the same seed are compared pair by pair. Exit code 4 if something is worse. Too few
+    runs for a test are not a failure; the output says so.
 
     With `--by`, each value of one key of a sweep is compared with the first value of that key. The
     two points of a pair have the same values of all other keys. Each point counts once, as the mean

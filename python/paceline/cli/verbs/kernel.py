@@ -46,7 +46,7 @@ _SHOWN = {
 def kernel() -> None:
     """Load BBRv3 into the running kernel by eBPF, unload it, or watch it.
 
-    This needs root, and a stock kernel, 6.10 or later.
+    The command needs root and a stock kernel, 6.10 or later.
     """
 
 
@@ -130,7 +130,7 @@ def load(
 @part(kernel)
 @_explained()
 def unload(*, json: Json = False) -> None:
-    """Remove it: no new connection can choose it, and those that use it keep it to their end."""
+    """Unload it: new connections cannot choose it; open ones keep it until they end."""
     held = controller.unload()
     said = [f"{controller.NAME} is unloaded; nothing new can choose it."]
     if held:
@@ -141,7 +141,7 @@ def unload(*, json: Json = False) -> None:
 @part(kernel, "list")
 @_explained()
 def list_(*, json: Json = False) -> None:
-    """List the controllers of ours that are in the kernel."""
+    """List our controllers in the kernel."""
     _say_loaded()
 
 
@@ -155,7 +155,7 @@ def show(
     *,
     json: Json = False,
 ) -> None:
-    """Show the state of the connections that use it."""
+    """Show the state of the connections that use `paceline_bbr3`."""
     if which is None:
         hint = "paceline kernel show 5201"
         raise Failure("usage", "`kernel show` needs a process or a port", hint=hint)
@@ -189,7 +189,7 @@ def record(
     memory: Memory = None,
     json: Json = False,
 ) -> None:
-    """Record connections that use it as a run, which `report` draws like any other."""
+    """Record the connections that use `paceline_bbr3`; `report` draws the record."""
     from paceline.kernel import recording
 
     if port is not None and not 0 < port < 1 << 16:

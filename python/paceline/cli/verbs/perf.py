@@ -251,7 +251,8 @@ def _failure(failed: tuple[str, str, bool]) -> Failure:
 def _news(news: dict[str, Any]) -> str:
     match news["event"]:
         case "listening":
-            call = f"paceline perf client {news['address']} --token {news['token']}"
+            # It is copied: a line break inside it would end the command.
+            call = f"paceline perf client {news['address']} \\\n  --token={news['token']}"
             return f"listening on {news['address']}\n{call}"
         case "started":
             way = "to" if news["reverse"] else "from"

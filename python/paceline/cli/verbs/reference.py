@@ -99,10 +99,10 @@ def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False)
 
 @part(reference)
 def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
-    """Run references with `bbr3`, and write a folder of each.
+    """Run references with `bbr3`, and write a folder for each.
 
     Each folder holds the scenario, the trace of each flow as qlog, a picture, and a manifest with
-    the draft's number, the seed and the hash of each file. Beside the folders is an index. Every
+    the draft's number, the seed and the hash of each file. An index is next to the folders. Every
     export gives the same bytes.
     """
     place = options.out or Path(draft())

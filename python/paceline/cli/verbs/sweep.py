@@ -56,7 +56,7 @@ class Options:
         list[Literal["samples", "queue", "events", "packets"]] | None,
         Parameter(name="--table", negative=""),
     ] = None
-    """A table of each run to keep along with the metrics."""
+    """Also keep this table of each run; may be repeated."""
     engine: Annotated[
         Literal["threads", "processes", "ray"],
         Parameter(
@@ -144,7 +144,7 @@ def sweep(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Run a grid of parameters in parallel: the [sweep] of a scenario.
+    """Run the grid of parameters in the `[sweep]` of a scenario, in parallel.
 
     After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
     data set and a plot of each metric. The bytes are the same on any number of threads or machines.

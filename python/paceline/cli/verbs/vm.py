@@ -75,7 +75,7 @@ def prepare(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Boot a kernel once, and save the state of that machine, from which every run starts.
+    """Boot a kernel once, and save a snapshot of the machine, from which every run starts.
 
     The kernel boots in QEMU, together with Paceline's own program. If you prepare the same kernel
     again, runs use its snapshot from then on.
@@ -99,7 +99,7 @@ def prepare(
 @part(vm, "list")
 @_explained()
 def list_(*, json: Json = False, _quiet: Hushed = False) -> None:
-    """List the snapshots; the one that runs use comes first."""
+    """List the snapshots; runs use the first."""
     found = images()
     _say({"snapshots": found}, found)
 
@@ -135,7 +135,7 @@ def trace(
     json: Json = False,
     _quiet: Hushed = False,
 ) -> None:
-    """Run a scenario, and write what the kernel's controller of the first flow received and did.
+    """Run a scenario, and write the inputs and decisions of the first flow's kernel controller.
 
     The controller is reno, cubic, bbr or dctcp. The file is a golden trace, event by event, that
     `paceline conformance --traces` replays.
