@@ -22,7 +22,7 @@ pub use checks::{Check, Verdict};
 pub use follow::{Followed, Moment, Probe};
 pub use recording::{Kind, Recording, Row};
 
-use follow::{Marks, follow};
+use follow::Marks;
 use pace::Pace;
 
 /// What a shadow says of a flow.
@@ -36,15 +36,31 @@ pub struct Judgement {
     pub followed: Followed,
 }
 
-/// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
-/// set-up in nanoseconds, if it is known.
-pub fn judge(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> Judgement {
+/// Follows a flow by the shadow of a controller.
+pub fn follow(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> Followed {
     let pace = Pace::of(recording);
-    let run = |marks| follow(recording, &pace, recipe, marks, handshake);
+    follow::follow(recording, &pace, recipe, Marks::Usual, handshake)
+}
+
+/// A flow that does less than this share of the time what its shadow allows is something else,
+/// whenever its losses were marked.
+const NEAR: f64 = 0.3;
+
+/// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
+/// set-up in nanoseconds, if it is known. A `thorough` judgement tells whether what is broken hangs
+/// on when losses were marked.
+pub fn judge(
+    recording: &Recording,
+    recipe: &Recipe,
+    handshake: Option<u64>,
+    thorough: bool,
+) -> Judgement {
+    let pace = Pace::of(recording);
+    let run = |marks| follow::follow(recording, &pace, recipe, marks, handshake);
     let followed = run(Marks::Usual);
     let (likeness, mut checks) = checks::judge(recording, &pace, &followed);
     let is_broken = |check: &Check| check.verdict == Verdict::Broken;
-    if followed.lost > 0 && checks.iter().any(is_broken) {
+    if thorough && followed.lost > 0 && likeness >= NEAR && checks.iter().any(is_broken) {
         for marks in [Marks::Early, Marks::Late] {
             let (_, others) = checks::judge(recording, &pace, &run(marks));
             for (check, other) in checks.iter_mut().zip(others) {

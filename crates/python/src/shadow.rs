@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use paceline_conformance::shadow::{Check, Judgement, Kind, Recording, Row, judge};
+use paceline_conformance::shadow::{Check, Kind, Moment, Recording, Row, follow, judge};
 use paceline_congestion::options::{OptionKind, OptionValue};
 use paceline_congestion::{controllers, recipe};
 use paceline_units::{Duration, Gain};
@@ -64,14 +64,14 @@ impl Packets {
     }
 
     /// Judges it by the shadow of a controller, with an option at a value (times in seconds) if
-    /// that is given: the share of time as allowed, the checks, and what the shadow allowed.
-    #[pyo3(signature = (controller, option = None))]
+    /// that is given: the share of time as allowed, and the checks.
     fn judge<'py>(
         &self,
         py: Python<'py>,
         controller: &str,
         option: Option<(String, f64)>,
-    ) -> PyResult<(f64, Vec<Bound<'py, PyDict>>, Table)> {
+        thorough: bool,
+    ) -> PyResult<(f64, Vec<Bound<'py, PyDict>>)> {
         let unknown =
             || PyValueError::new_err(format!("{controller} has no such option: {option:?}"));
         let options = match &option {
@@ -79,17 +79,22 @@ impl Packets {
             None => Vec::new(),
         };
         let recipe = recipe(controller, &options).map_err(|_| unknown())?;
-        let Judgement {
-            likeness,
-            checks,
-            followed,
-        } = py.detach(|| judge(&self.recording, &recipe, self.handshake));
-        let checks = checks
-            .iter()
-            .map(|check| row(py, check))
-            .collect::<PyResult<_>>()?;
+        // What the shadow did is dropped here: that of seven at once would fill the memory.
+        let (likeness, checks) = py.detach(|| {
+            let judgement = judge(&self.recording, &recipe, self.handshake, thorough);
+            (judgement.likeness, judgement.checks)
+        });
+        let checks = checks.iter().map(|check| row(py, check));
+        Ok((likeness, checks.collect::<PyResult<_>>()?))
+    }
+
+    /// What the shadow of a controller allowed after each ACK, and what the flow did.
+    fn moments(&self, py: Python<'_>, controller: &str) -> PyResult<Table> {
+        let recipe = recipe(controller, &[]);
+        let recipe = recipe.map_err(|error| PyValueError::new_err(format!("{error:?}")))?;
+        let followed = py.detach(|| follow(&self.recording, &recipe, self.handshake));
         let moments = &followed.moments;
-        let integer = |of: fn(&paceline_conformance::shadow::Moment) -> u64| -> ArrayRef {
+        let integer = |of: fn(&Moment) -> u64| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(
                 moments.iter().map(|m| of(m) as i64),
             ))
@@ -108,7 +113,7 @@ impl Packets {
         ];
         let batch = RecordBatch::try_from_iter(columns);
         let batch = batch.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok((likeness, checks, Table::new(batch)))
+        Ok(Table::new(batch))
     }
 }
 

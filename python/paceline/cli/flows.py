@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from paceline.study.conformance.packets import SHADOWS, Judged, agreement, cause
 #: A flow is none of the algorithms if it does less than this share of the time what the nearest
 #: allows.
 _NEAR = 0.3
+#: What a controller's name says that it is, where that is not a shadow's name.
+_NAMES = {"bbr": "bbr1", "newreno": "reno"}
 #: Broken checks that a sentence names.
 _TOLD = 3
 #: Of more flows only what is broken is shown.
@@ -37,7 +39,7 @@ class Flow:
     path: str | None
     flow: int
     judged: list[Judged]
-    #: What `--as` claims it to be.
+    #: What `--as`, or its name, says that it is.
     said: str | None
 
     @property
@@ -159,7 +161,8 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     refused: list[UnjudgeableError] = []
     for number in flows if flow is None else [flow]:
         try:
-            found.append(_judged(run, number, target, None, said))
+            judged = judge(run, number, SHADOWS if said is None else (said,))
+            found.append(Flow(run, target, None, number, judged, said))
         except UnjudgeableError as error:
             refused.append(error)
     if not found:
@@ -170,31 +173,29 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     return found
 
 
-def _judged(run: Run, number: int, target: str, path: str | None, said: str | None) -> Flow:
-    judged = judge(run, number, SHADOWS if said is None else (said,))
-    return Flow(run, target, path, number, judged, said)
+def of_runs(controller: str, runs: Iterable[tuple[str, Run]], said: str | None) -> list[Flow]:
+    """Judge the first flow of a controller's run on each path, if it sent enough for that.
 
-
-def of_run(run: Run, controller: str, path: str, said: str | None) -> list[Flow]:
-    """Judge the first flow of a controller's run on a path, if it sent enough for that."""
-    try:
-        return [_judged(run, 0, controller, path, said)]
-    except UnjudgeableError as error:
-        console.note(f"{controller} on {path}: {error}")
-        return []
-
-
-def as_one(flows: Sequence[Flow]) -> list[Flow]:
-    """Judge flows of one controller by one algorithm: that which they are most like together."""
-    total: dict[str, float] = {}
+    All are judged by one algorithm: that which `said` or its name says that it is, or else that
+    which they are most like together.
+    """
+    own = controller.rpartition(":")[2]
+    own = _NAMES.get(own, own)
+    said = said or (own if own in SHADOWS else None)
+    flows: list[Flow] = []
+    total = dict.fromkeys(SHADOWS, 0.0)
+    for path, run in runs:
+        try:
+            flows.append(Flow(run, controller, path, 0, judge(run, 0), said))
+        except UnjudgeableError as error:
+            console.note(f"{controller} on {path}: {error}")
+            continue
+        for one in flows[-1].judged:
+            total[one.name] += one.likeness
+    nearest = said or max(total, key=lambda name: total[name])
     for flow in flows:
-        for one in flow.judged:
-            total[one.name] = total.get(one.name, 0.0) + one.likeness
-    nearest = max(total, key=lambda name: total[name], default="")
-    return [
-        replace(flow, judged=sorted(flow.judged, key=lambda one: one.name != nearest))
-        for flow in flows
-    ]
+        flow.judged.sort(key=lambda one: one.name != nearest)
+    return flows
 
 
 def show(flows: Sequence[Flow]) -> None:

@@ -206,6 +206,7 @@ pub fn follow(
         probed_rtt: recording.begins(),
         followed: Followed {
             name: recipe.name(),
+            sends: Vec::with_capacity(recording.sent.len()),
             is_bulk: recording.is_bulk(),
             ..Followed::default()
         },

@@ -109,6 +109,8 @@ impl Recording {
         let mut recording = Self {
             mss: mss.max(1),
             min_rtt: u64::MAX,
+            // All but the rows of a merged packet are an event.
+            events: Vec::with_capacity(rows.size_hint().0),
             ..Self::default()
         };
         let mut open = Open::new();

@@ -145,7 +145,7 @@ fn a_copy_after_its_ack_is_not_in_flight() {
         });
         let recording = Recording::new(rows, 1000);
         let recipe = paceline_congestion::recipe("bbr3", &[]).expect("its defaults");
-        let judged = super::judge(&recording, &recipe, None);
+        let judged = super::judge(&recording, &recipe, None, true);
         judged.followed.moments.last().expect("ACKs").in_flight
     };
     assert_eq!(steady(true), steady(false));
@@ -170,7 +170,7 @@ fn a_loss_in_an_episode_opens_another() {
         .chain(ack(81, 10, 11, 14));
     let recording = Recording::new(rows, 1000);
     let recipe = paceline_congestion::recipe("reno", &[]).expect("its defaults");
-    let judged = super::judge(&recording, &recipe, None);
+    let judged = super::judge(&recording, &recipe, None, true);
     let windows: Vec<u64> = judged
         .followed
         .moments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,8 @@ from paceline.study.conformance.reference import references
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from paceline.runs import Run
 
 #: The suites, by the names of their folders.
 GOLDEN = ("linux-bbr", "linux-cubic", "linux-stock")
@@ -140,7 +142,8 @@ def conformance(
     our sender sends what the recorded kernel sent.
 
     Exit code 3 if a trace, a script or a case fails, or a check is broken: of the algorithm that
-    --as names, or of the nearest. With --against only what held before counts, with exit code 4.
+    --as or a controller's name says, or of the nearest. With --against only what held before
+    counts, with exit code 4.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")
@@ -175,7 +178,7 @@ def conformance(
             _suites(name, options, rows, details, named=bool(controllers))
     for name in controllers:
         if not (options.case or options.cases):
-            judged += _paths(name, options)
+            judged += flows.of_runs(name, _paths(name, options), options.as_)
     if options.report is not None and not judged:
         raise Failure("bad-option", "--report shows flows, and none was judged", hint=_EXAMPLES)
     return _ended(options, rows, details, judged, before)
@@ -274,8 +277,8 @@ def _suites(
         details += [f"{case.id}: {line}" for line in told]
 
 
-def _paths(controller: str, options: Options) -> list[flows.Flow]:
-    """Run a controller over baselines and drawn paths, and judge each run by its packets."""
+def _paths(controller: str, options: Options) -> Iterator[tuple[str, Run]]:
+    """Run a controller over baselines and drawn paths."""
     folder = shipped.nearest_folder("conformance") / DRAFT
     baselines = [one for one in references(folder) if one.section is None]
     scenarios: list[tuple[str, Path | str]] = [(one.id, one.scenario) for one in baselines]
@@ -283,14 +286,11 @@ def _paths(controller: str, options: Options) -> list[flows.Flow]:
         kind, text = draw(seed, controller)
         scenarios.append((f"d{seed}-{kind}", text))
     scenarios = scenarios[: 1 if options.quick else None]
-    found = []
     for done, (path, scenario) in enumerate(scenarios):
         settings = (("flows.0.cc", controller), ("run.record.packets", "true"))
         with files.running(path):
-            run = batch.run(scenario, overrides=settings)
-        found += flows.of_run(run, controller, path, options.as_)
+            yield path, batch.run(scenario, overrides=settings)
         console.note(f"judged {path}, {done + 1} of {len(scenarios)}", style="dim")
-    return flows.as_one(found)
 
 
 def _judge_by_cases(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _paceline
@@ -52,8 +53,9 @@ _CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
     "probe_rtt.interval": (("probe_rtt_interval", (1, 2, 2.5, 3, 4)),),
     "probe_rtt.duration": (("probe_rtt_duration", (0.05, 0.1, 0.3, 0.4, 0.5, 1)),),
 }
-#: Rows of ``packets`` that a sender sees of its own flow.
-_KINDS = {"send": 0, "retransmit": 0, "ack": 1, "sack": 2}
+#: Rows of ``packets`` that a sender sees of its own flow, and what reaches the receiver.
+_SENT, _ACK, _RANGE, _DELIVERED = range(4)
+_KINDS = {"send": _SENT, "retransmit": _SENT, "ack": _ACK, "sack": _RANGE, "deliver": _DELIVERED}
 #: The least share of time in which a flow that fits does what its shadow allows.
 _LIKE = 0.5
 #: Memory is bounded: ten minutes at 200 Mbit/s.
@@ -71,17 +73,27 @@ class Judged:
     likeness: float
     #: Each check: its id, section, requirement, measure with bounds and unit, and verdict.
     checks: list[dict[str, Any]]
-    #: What the shadow allowed after each ACK.
-    moments: pl.DataFrame
     packets: _paceline.Packets
 
     @classmethod
     def by(
-        cls, name: str, packets: _paceline.Packets, option: tuple[str, float] | None = None
+        cls,
+        name: str,
+        packets: _paceline.Packets,
+        option: tuple[str, float] | None = None,
+        thorough: bool = True,
     ) -> Judged:
-        """Judge packets by a shadow; `ValueError` if it has no such option at that value."""
-        likeness, checks, moments = packets.judge(name, option)
-        return cls(name, likeness, checks, pl.DataFrame(moments), packets)
+        """Judge packets by a shadow; `ValueError` if it has no such option at that value.
+
+        If it is not `thorough`, checks are broken that hang on when losses were marked.
+        """
+        likeness, checks = packets.judge(name, option, thorough)
+        return cls(name, likeness, checks, packets)
+
+    @cached_property
+    def moments(self) -> pl.DataFrame:
+        """What the shadow allowed after each ACK, and what the flow did."""
+        return pl.DataFrame(self.packets.moments(self.name))
 
     def having(self, verdict: str) -> list[dict[str, Any]]:
         """Return the checks with this verdict."""
@@ -108,9 +120,18 @@ class Judged:
 def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS) -> list[Judged]:
     """Judge a flow by the shadows of these algorithms, the one that fits best first."""
     packets = _packets(run, flow)
-    with ThreadPoolExecutor() as pool:
-        judged = list(pool.map(lambda name: Judged.by(name, packets), names))
-    return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
+    names = list(names)
+    judged = _by_each(names, packets, thorough=False)
+    if judged and judged[0].verdict != "fits":
+        return _by_each(names, packets, thorough=True)
+    return judged
+
+
+def _by_each(names: Iterable[str], packets: _paceline.Packets, *, thorough: bool) -> list[Judged]:
+    # Each takes about as much memory as the packets.
+    with ThreadPoolExecutor(2) as pool:
+        judged = pool.map(lambda name: Judged.by(name, packets, None, thorough), names)
+        return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
 
 
 def reported(run: Run, flow: int) -> pl.DataFrame:
@@ -157,8 +178,17 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
         message = "no packets are recorded"
         hint = "a run needs `record.packets = true` in [run]; a capture, the sender's own packets"
         raise UnjudgeableError((message, hint))
-    rows = table.filter(pl.col("flow") == flow).with_columns(pl.col("kind").cast(pl.String))
-    sent = rows.filter(pl.col("kind").is_in(["send", "retransmit"]))
+    kind = (
+        pl.col("kind").cast(pl.String).replace_strict(_KINDS, default=None, return_dtype=pl.UInt8)
+    )
+    rows = (
+        table.lazy()
+        .filter(pl.col("flow") == flow)
+        .select("t_ns", kind, "seq_bytes", "len_bytes")
+        .drop_nulls("kind")
+        .collect()
+    )
+    sent = rows.filter(pl.col("kind") == _SENT)
     if sent.height < _LEAST:
         message = f"flow {flow} sent {sent.height} packets, and no cycle of BBR shows in these"
         raise UnjudgeableError((message, "record a bulk transfer of 20 s or longer"))
@@ -168,18 +198,18 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
     if (count := (sent["len_bytes"] // mss + 1).sum()) > _MOST:
         message = f"flow {flow} sent {count:,} segments, more than the {_MOST:,} that are followed"
         raise UnjudgeableError((message, "cut the recording, for example with `editcap -A -B`"))
-    if not rows["kind"].is_in(["ack", "sack"]).any():
+    if not rows["kind"].is_in([_ACK, _RANGE]).any():
         rows = _with_acks(run, flow, rows, sent)
+    rows = rows.filter(pl.col("kind") != _DELIVERED)
     # Captures may step back in time.
-    rows = rows.filter(pl.col("kind").is_in(list(_KINDS))).sort("t_ns", maintain_order=True)
-    columns = (
-        rows["t_ns"].cast(pl.UInt64),
-        rows["kind"].replace_strict(_KINDS, return_dtype=pl.UInt8),
-        rows["seq_bytes"].cast(pl.UInt64),
-        rows["len_bytes"].cast(pl.UInt64),
+    if not rows["t_ns"].is_sorted():
+        rows = rows.sort("t_ns", maintain_order=True)
+    at, seq, length = (
+        rows[name].cast(pl.UInt64).to_numpy(writable=True)
+        for name in ("t_ns", "seq_bytes", "len_bytes")
     )
-    at, kind, seq, length = (column.to_numpy(writable=True) for column in columns)
-    packets = _paceline.Packets(at, kind, seq, length, mss, _handshake(run, flow, described))
+    kinds = rows["kind"].to_numpy(writable=True)
+    packets = _paceline.Packets(at, kinds, seq, length, mss, _handshake(run, flow, described))
     least, base = packets.min_rtt_ns, described["base_rtt_ns"][0]
     if least is None:
         message = f"flow {flow} has no round trip of data that was sent once"
@@ -197,7 +227,7 @@ def _with_acks(run: Run, flow: int, rows: pl.DataFrame, sent: pl.DataFrame) -> p
     A packet counts as acknowledged when its ACK can be back. Packets are numbered, not placed in a
     stream: each gets a place of its own.
     """
-    delivered = rows.filter(pl.col("kind") == "deliver")
+    delivered = rows.filter(pl.col("kind") == _DELIVERED)
     rtt = run.flows.filter(pl.col("flow") == flow)["base_rtt_ns"][0]
     if delivered.is_empty() or not rtt:
         message = "the recording has no acknowledgments of this flow"
@@ -211,7 +241,7 @@ def _with_acks(run: Run, flow: int, rows: pl.DataFrame, sent: pl.DataFrame) -> p
             [
                 sent,
                 delivered.with_columns(
-                    pl.col("t_ns") + rtt // 2, kind=pl.lit("sack", dtype=pl.String)
+                    pl.col("t_ns") + rtt // 2, kind=pl.lit(_RANGE, dtype=pl.UInt8)
                 ),
             ]
         )
