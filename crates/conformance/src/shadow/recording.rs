@@ -186,12 +186,13 @@ impl Recording {
         self.events.last().map_or(0, |event| event.at)
     }
 
-    /// Whether the application always had more to send, as far as packets show: none was short, and
-    /// the sender was never silent with nothing in flight.
+    /// Whether the application always had more to send, as far as packets show: all but one of a
+    /// thousand were full (QUIC begins with shorter ones), and the sender was never silent with
+    /// nothing in flight.
     pub fn is_bulk(&self) -> bool {
         let last = self.sent.last().map_or(0, Transmission::end);
         let is_short = |sent: &Transmission| sent.size < self.mss && sent.end() < last;
-        if self.sent.iter().any(is_short) {
+        if 1000 * self.sent.iter().filter(|sent| is_short(sent)).count() > self.sent.len() {
             return false;
         }
         let mut empty = None;
