@@ -1,13 +1,14 @@
 """How often `paceline conformance` is wrong: on right flows, and on seeded defects.
 
-    nice python tests/peers/judged.py right [--cc bbr3] [--seeds 1-500]
+    nice python tests/peers/judged.py right [--cc bbr3] [--seeds 1-500] [--backend vm]
     nice python tests/peers/judged.py defects
 
 `right` draws paths from seeds (1 to 200 Mbit/s, 2 to 300 ms, a quarter of a BDP to 16, losses to
 2 %, jitter, aggregation, pauses of the application, one to four flows), runs a controller on each
-and judges its packets by its own shadow: each broken check is a false one. `defects` changes one
-option of `bbr3` at a time and judges it on the draft's baselines: on which its packets differ from
-the right flow's, and what is broken there.
+and judges its packets by its own shadow: each broken check is a false one. With `--backend vm` it
+is Linux's own controller (bbr, cubic, reno), as captured in its guest. `defects` changes one option
+of `bbr3` at a time and judges it on the draft's baselines: on which its packets differ from the
+right flow's, and what is broken there.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ import numpy as np
 import polars as pl
 
 import paceline
+from paceline.answers import Backend
+from paceline.errors import PacelineError
 from paceline.study.conformance.drawn import draw
 from paceline.study.conformance.packets import judge
 
 BASELINES = sorted(
     (Path(__file__).parents[2] / "conformance/draft-ietf-ccwg-bbr").glob("b?-*.toml")
 )
+#: What a kernel's controller is.
+LINUX = {"bbr": "bbr1", "cubic": "cubic-linux", "reno": "reno"}
 #: Values of each option, below and above the draft's.
 DEFECTS: dict[str, tuple[float | str, ...]] = {
     "startup_pacing_gain": (2.0, 2.885, 3.5),
@@ -60,25 +65,38 @@ DEFECTS: dict[str, tuple[float | str, ...]] = {
 DIFFERS = 0.05
 
 
-def right(cc: str, seeds: range) -> int:
+def right(cc: str, seeds: range, backend: Backend) -> int:
     """Judge right flows; return how many are called broken."""
     counts: Counter[tuple[bool, str]] = Counter()
-    false = 0
+    untold: Counter[tuple[bool, str]] = Counter()
+    false = done = 0
     for seed in seeds:
         kind, text = draw(seed, cc)
-        (judged,) = judge(paceline.run(text, seed=seed), 0, (cc,))
+        try:
+            run = paceline.run(text, seed=seed, backend=backend)
+            (judged,) = judge(run, 0, (LINUX[cc] if backend == "vm" else cc,))
+        except PacelineError as error:
+            print(seed, kind, "left out:", str(error).partition("\n")[0], flush=True)
+            continue
+        done += 1
+        alone = kind in ("plain", "slots")
         for check in judged.checks:
-            counts[kind in ("plain", "slots"), check["verdict"]] += 1
+            counts[alone, check["verdict"]] += 1
+            if check["verdict"] in ("not seen", "cannot be told"):
+                untold[alone, check["why"] or check["id"]] += 1
         if broken := judged.having("broken"):
             false += 1
             told = ", ".join(f"{check['id']} {check['measured']:.4g}" for check in broken)
-            print(seed, kind, told, flush=True)
+            print(seed, kind, f"{judged.likeness:.3f}", told, flush=True)
     for alone in (True, False):
         of = {verdict: n for (is_alone, verdict), n in counts.items() if is_alone == alone}
         every = sum(of.values()) or 1
         told = ", ".join(f"{verdict} {100 * n / every:.1f} %" for verdict, n in sorted(of.items()))
         print("alone, no losses:" if alone else "others:", told)
-    print(f"{false} of {len(seeds)} right flows have a broken check")
+        for (is_alone, why), n in untold.most_common():
+            if is_alone == alone and n > every / 200:
+                print(f"  {100 * n / every:.1f} % {why}")
+    print(f"{false} of {done} right flows have a broken check")
     return false
 
 
@@ -128,13 +146,15 @@ def main() -> int:
     one = verbs.add_parser("right")
     one.add_argument("--cc", default="bbr3")
     one.add_argument("--seeds", default="1-500")
+    one.add_argument("--backend", choices=("sim", "vm"), default="sim")
     verbs.add_parser("defects")
     asked = parser.parse_args()
     if asked.verb == "defects":
         defects()
         return 0
     first, _, last = asked.seeds.partition("-")
-    return min(right(asked.cc, range(int(first), int(last or first) + 1)), 1)
+    seeds = range(int(first), int(last or first) + 1)
+    return min(right(asked.cc, seeds, asked.backend), 1)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ const LIKE: f64 = 0.96;
 const SYSTEMATIC: f64 = 0.8;
 /// Below so many packets in a BDP no pace shows a state.
 const LEAST_BDP: f64 = 8.0;
+/// So many packets beyond a window are tolerated.
+const TOLERATED: f64 = 3.0;
 
 /// Everything that the checks look at.
 pub(super) struct Judged<'a> {
@@ -118,7 +120,8 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
         }
         let why = match check.verdict {
             Verdict::NotSeen => None,
-            _ if small => Some("a BDP of a few packets shows no pace"),
+            Verdict::Broken if small => Some("a BDP of a few packets shows no pace"),
+            _ if judged.bdp < TOLERATED => Some("a BDP of a packet or two shows no window"),
             Verdict::Broken if check.id == "startup.use" && !followed.is_bulk => {
                 Some("the application limits the flow at times")
             }
@@ -237,10 +240,9 @@ impl Judged<'_> {
                     .max(1e-9);
             let holds = |gain: f64| (bounds.0..=bounds.1).contains(&gain);
             let verdict = match typical {
-                Some(_) if (of.len() as f64) < least => Verdict::NotSeen,
                 Some(typical) if holds(typical) || holds(mean) => Verdict::Held,
-                Some(_) => Verdict::Broken,
-                None => Verdict::NotSeen,
+                Some(_) if of.len() as f64 >= least => Verdict::Broken,
+                _ => Verdict::NotSeen,
             };
             Check {
                 id,
@@ -338,10 +340,11 @@ impl Judged<'_> {
             .filter(|window| kinds.contains(&window.did))
             .collect();
         let share = bad.len() as f64 / of.len().max(1) as f64;
-        let verdict = match (of.len() < least, share <= most) {
-            (true, _) => Verdict::NotSeen,
-            (_, true) => Verdict::Held,
-            (_, false) => Verdict::Broken,
+        let verdict = match (of.len(), share <= most) {
+            (1.., true) => Verdict::Held,
+            // Too few to call it broken.
+            (count, _) if count < least => Verdict::NotSeen,
+            _ => Verdict::Broken,
         };
         Check {
             id,

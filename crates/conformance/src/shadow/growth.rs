@@ -122,9 +122,7 @@ impl Judged<'_> {
         let slack = 0.04 + median(slack).unwrap_or(0.0);
         let bounds = (sections.beta - slack, sections.beta + slack);
         let verdict = match measured {
-            Some(share) if count >= LEAST_CUTS && (bounds.0..=bounds.1).contains(&share) => {
-                Verdict::Held
-            }
+            Some(share) if (bounds.0..=bounds.1).contains(&share) => Verdict::Held,
             Some(_) if count >= LEAST_CUTS => Verdict::Broken,
             _ => Verdict::NotSeen,
         };
