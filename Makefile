@@ -126,6 +126,7 @@ fitting: $(VENV)/.developed ## Fit 100 records of drawn paths; writes the table 
 	@$(BIN)/python tests/fitting.py --write
 
 stacks: $(VENV)/.developed ## Compare the QUIC stacks; writes docs/stacks.md, resumes where it was stopped
+	@$(BIN)/python docs/judged.py
 	@$(BIN)/python docs/stacks.py
 	@$(BIN)/python docs/beside.py
 

@@ -194,6 +194,7 @@ impl Judged<'_> {
     /// The gains, read off the bursts that neither the window nor the application limits.
     fn gains(&self) -> Vec<Check> {
         let mut found: Vec<(State, f64, f64, f64, u64)> = Vec::new();
+        let mut limited: Vec<State> = Vec::new();
         let (moments, mss) = (&self.followed.moments, f64::from(self.recording.mss));
         for (at, bytes, gap) in self.pace.bursts() {
             let Some(index) = moments
@@ -216,6 +217,9 @@ impl Judged<'_> {
                 .map_or(0, |sent| self.followed.sends[sent].1);
             let is_free = (in_flight as f64) < window - (3.0 * mss).max(0.04 * window);
             let is_pause = gap as f64 > 6.0 * bytes / pace.max(1.0) * 1e9;
+            if !is_free {
+                limited.push(State::of(moment));
+            }
             if settled && is_free && !is_pause && !moment.app_limited {
                 let ratio = bytes / gap as f64 * 1e9 / pace.max(1.0);
                 found.push((
@@ -244,6 +248,9 @@ impl Judged<'_> {
                 Some(_) if of.len() as f64 >= least => Verdict::Broken,
                 _ => Verdict::NotSeen,
             };
+            // Few bursts that are free are those of a shadow that lost the flow for a moment.
+            let hidden = limited.iter().filter(|of| **of == state).count();
+            let is_selected = verdict == Verdict::Broken && hidden > 3 * of.len();
             Check {
                 id,
                 section,
@@ -258,12 +265,16 @@ impl Judged<'_> {
                 bounds,
                 unit: "",
                 count: of.len(),
-                verdict,
+                verdict: if is_selected {
+                    Verdict::CannotBeTold
+                } else {
+                    verdict
+                },
                 at: of
                     .iter()
                     .find(|(_, gain, ..)| !holds(*gain))
                     .map(|one| one.4),
-                why: None,
+                why: is_selected.then_some("the window limits the flow nearly always"),
             }
         };
         vec![

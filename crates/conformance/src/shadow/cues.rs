@@ -11,6 +11,8 @@ const LATER: Duration = Duration::from_secs(3600);
 /// What shows a probe for bandwidth: a pace above this share of the maximum bandwidth (the
 /// algorithms pace at 1.25 times it).
 const JUMP: f64 = 1.13;
+/// A probe that is overdue for so long was missed, in nanoseconds.
+const MISSED: u64 = 3_000_000_000;
 /// From one ProbeRTT to the next, a little less than the draft's interval (5.3.4), in nanoseconds.
 const PROBE_RTT_REST: u64 = 4_900_000_000;
 
@@ -24,10 +26,16 @@ impl Shadow<'_> {
             return;
         }
         let now = ack.now;
-        let probes = self.shows_probe(ack, event);
-        if !probes && self.is_due(now) && !self.is_overdue {
-            self.is_overdue = true;
-            self.followed.overdue.push(now.as_nanos());
+        let mut probes = self.shows_probe(ack, event);
+        if !probes && self.is_due(now) {
+            let overdue = &mut self.followed.overdue;
+            if !self.is_overdue {
+                self.is_overdue = true;
+                overdue.push(now.as_nanos());
+            }
+            // Without probes the maximum bandwidth never ages: one that was missed would part the
+            // shadow from the flow for good.
+            probes = overdue.last().is_some_and(|since| now.as_nanos() > since + MISSED);
         }
         let at = if probes {
             now - Duration::from_micros(2)
@@ -131,38 +139,39 @@ impl Shadow<'_> {
             .min();
         let up = up.filter(|up| *up > event);
         let shows_up = |up: u32| is_fast(self.recording.events[up as usize].at, JUMP * base);
-        if self.controller.phase().ends_with("CRUISE") {
-            // What it would allow if it went on.
-            let mut cruise = self.controller.clone();
-            cruise.follow(Cue::Probe(ack.now + LATER));
-            cruise.on_ack(ack);
-            let pace = cruise
-                .pacing_rate()
-                .map_or(0.0, |rate| rate.bps() as f64 / 8.0);
-            if pace < 0.92 * base {
-                let (at, least) = (ack.now.as_nanos(), (pace + base) / 2.0);
-                let half = at + self.srtt.map_or(0, Duration::as_nanos) / 2;
-                if is_fast(at, least) && self.pace.over(at, half) > least {
-                    return true;
-                }
-            }
-            // Without the headroom of CRUISE a window lets more packets out; if there is none, in
-            // UP.
-            if !self.may_probe(ack.now) {
-                return up.is_some_and(shows_up);
-            }
-            let mut refill = self.controller.clone();
-            refill.follow(Cue::Probe(ack.now - Duration::from_micros(2)));
-            refill.on_ack(ack);
-            let shows = if refill.cwnd() > cruise.cwnd() {
-                Some(event)
-            } else {
-                up
-            };
-            let leaps = |later| self.leaps(event, later, cruise.cwnd());
-            if shows.is_some_and(leaps) {
+        // What it would allow if it went on.
+        let mut rest = self.controller.clone();
+        rest.follow(Cue::Probe(ack.now + LATER));
+        rest.on_ack(ack);
+        let pace = rest
+            .pacing_rate()
+            .map_or(0.0, |rate| rate.bps() as f64 / 8.0);
+        // Out of DOWN the pace rises in CRUISE, too, but not before the shadow is there.
+        let is_cruise = self.controller.phase().ends_with("CRUISE");
+        let stays = is_cruise || (rests(rest.phase()) && self.may_probe(ack.now));
+        let stays = stays && rest.phase() == self.controller.phase();
+        if stays && pace < 0.92 * base {
+            let (at, least) = (ack.now.as_nanos(), (pace + base) / 2.0);
+            let half = at + self.srtt.map_or(0, Duration::as_nanos) / 2;
+            if is_fast(at, least) && self.pace.over(at, half) > least {
                 return true;
             }
+        }
+        // Without the headroom of CRUISE a window lets more packets out; if there is none, in UP.
+        if !self.may_probe(ack.now) {
+            return up.is_some_and(shows_up);
+        }
+        let mut refill = self.controller.clone();
+        refill.follow(Cue::Probe(ack.now - Duration::from_micros(2)));
+        refill.on_ack(ack);
+        let shows = if refill.cwnd() > rest.cwnd() {
+            Some(event)
+        } else {
+            up
+        };
+        let leaps = |later| self.leaps(event, later, rest.cwnd());
+        if shows.is_some_and(leaps) {
+            return true;
         }
         up.is_some_and(shows_up)
     }
