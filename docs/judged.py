@@ -1,4 +1,4 @@
-"""Writes docs/stacks/packets.txt, a part of docs/stacks.md: each stack's BBR, judged by its packets.
+"""Writes docs/stacks/packets.txt, a part of docs/stacks.md: each BBR, judged by its packets.
 
 `make stacks` runs it before it writes that page. Libraries in target/guests are stacks, too.
 """
@@ -61,10 +61,11 @@ def part() -> None:
     lines = [[f"`{row}`", *(columns[name].get(row, "") for name in names)] for row in rows]
     PART.write_text(
         "## Judged by their packets\n\n"
-        "`paceline conformance NAME` runs a controller on the draft's six baselines and twelve drawn "
-        "paths, and a shadow of the algorithm beside each ([Is it BBR?](guide/is-it-bbr.md)). On how "
-        "many paths a check held · is broken; on the others it is not seen or cannot be told. "
-        "`states`: the share of reported states that the shadow was in.\n\n"
+        "`paceline conformance NAME` runs a controller on the draft's six baselines and twelve "
+        "drawn paths, and a shadow of the algorithm beside each\n"
+        "([Is it BBR?](guide/is-it-bbr.md)). A cell has the number of paths on which a check held "
+        "· is broken; on the others it is not seen\nor cannot be told. `states`: the share of "
+        "reported states that the shadow was in.\n\n"
         f"{markdown(['check', *heads], lines)}"
     )
 

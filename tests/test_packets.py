@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -20,7 +23,8 @@ from paceline.study.conformance.packets import SHADOWS, agreement, causes, judge
 if TYPE_CHECKING:
     from conftest import Command
 
-DRAFT = Path(__file__).parents[1] / "conformance" / "draft-ietf-ccwg-bbr"
+ROOT = Path(__file__).parents[1]
+DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
 PLAIN = DRAFT / "b2-100M-10ms.toml"
 #: At 20 Mbit/s and 100 ms each packet's time tells.
 SLOW = DRAFT / "b1-20M-100ms.toml"
@@ -182,6 +186,36 @@ def test_a_workflow_is_told_of_each_broken_check(
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     lines = cli("conformance", "bad", "--as", "bbr3").stderr.splitlines()
     assert any(line.startswith("::error title=down.pacing::bad, flow 0: ") for line in lines)
+
+
+def test_the_action_of_a_workflow_judges_its_recordings(tmp_path: Path) -> None:
+    """The last step of examples/ci/action.yml, with names that a shell would take apart."""
+    script = (ROOT / "examples" / "ci" / "action.yml").read_text().rpartition("run: |\n")[2]
+    shim = tmp_path / "bin" / "paceline"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m paceline "$@"\n')
+    shim.chmod(0o755)
+    recorded(probe_down_pacing_gain=0.75).write(tmp_path / "bad;touch x")
+    path = f"{shim.parent}{os.pathsep}{os.environ['PATH']}"
+    for name, recordings, as_, code in (
+        ("one", "bad;touch x", "", 2),
+        ("other", str(recorded_as(tmp_path, "plain")), "bbr3", 0),
+        ("third", str(recorded_as(tmp_path, "down", probe_down_pacing_gain=0.75)), "bbr3", 3),
+    ):
+        work = tmp_path / name
+        work.mkdir()
+        inputs = {"RECORDINGS": recordings, "AS": as_, "AGAINST": ""}
+        env = {**os.environ, **inputs, "PATH": path}
+        done = subprocess.run(["bash", "-e", "-c", script], env=env, cwd=work, check=False)
+        assert done.returncode == code
+        assert not (work / "x").exists()
+        assert (work / "verdict.xml").exists() == (work / "verdict.html").exists() == (code != 2)
+
+
+def recorded_as(folder: Path, name: str, **options: object) -> Path:
+    """Write a run into a folder."""
+    recorded(**options).write(folder / name)
+    return folder / name
 
 
 def test_a_page_shows_the_shadow_beside_the_flow(tmp_path: Path, cli: Command) -> None:

@@ -248,9 +248,11 @@ impl Judged<'_> {
                 Some(_) if of.len() as f64 >= least => Verdict::Broken,
                 _ => Verdict::NotSeen,
             };
-            // Few bursts that are free are those of a shadow that lost the flow for a moment.
+            // Between probes, few bursts that are free are those of one that the shadow missed.
             let hidden = limited.iter().filter(|of| **of == state).count();
-            let is_selected = verdict == Verdict::Broken && hidden > 3 * of.len();
+            let is_selected = matches!(state, State::Cruise | State::Down)
+                && verdict == Verdict::Broken
+                && hidden > 3 * of.len();
             Check {
                 id,
                 section,
