@@ -21,11 +21,15 @@ from paceline.cli.guests import bring
 PART = NOTES / "packets.txt"
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr1")
+#: What a stack says that its `bbr` is.
+VERSIONS = {"quinn:bbr": "bbr1", "s2n:bbr": "bbr2", "tquic:bbr": "bbr1"}
 
 
 def judged(controller: str, given: list[str]) -> list[dict[str, Any]]:
     """Return what the command says of a controller's flows."""
     words = ["conformance", controller, "--json", "--quiet"]
+    if controller in VERSIONS:
+        words += ["--as", VERSIONS[controller]]
     for library in given:
         if library.startswith(f"{controller.partition(':')[0]}="):
             words += ["--controller", library]

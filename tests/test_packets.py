@@ -122,16 +122,22 @@ def test_a_cause_is_named_if_it_explains_all(right: paceline.Run) -> None:
     assert causes(judged) == []
 
 
-def test_a_capture_and_a_qlog_say_what_the_run_says(right: paceline.Run, tmp_path: Path) -> None:
-    (ours,) = judge(right, 0, ["bbr3"])
-    for format_, suffix in (("pcapng", "pcapng"), ("qlog", "sqlog")):
-        (file,) = export([right], format_, tmp_path / f"log.{suffix}")
-        (theirs,) = judge(paceline.Run.capture(file), 0, ["bbr3"])
-        assert theirs.verdict == "fits", format_
-        # Times are in microseconds: a window more or less.
-        assert theirs.having("broken") == theirs.having("cannot be told") == []
-        for mine, other in zip(ours.checks[:6], theirs.checks[:6], strict=True):
-            assert other["measured"] == pytest.approx(mine["measured"], rel=0.003), format_
+@pytest.mark.parametrize(
+    ("format_", "suffix", "path"), [("pcapng", "pcapng", PLAIN), ("qlog", "sqlog", SLOW)]
+)
+def test_a_capture_and_a_qlog_say_what_the_run_says(
+    format_: str, suffix: str, path: Path, tmp_path: Path
+) -> None:
+    """In QUIC's numbers losses form other ranges, and Startup counts these: SLOW loses nothing."""
+    run = recorded(path)
+    (ours,) = judge(run, 0, ["bbr3"])
+    (file,) = export([run], format_, tmp_path / f"log.{suffix}")
+    (theirs,) = judge(paceline.Run.capture(file), 0, ["bbr3"])
+    assert theirs.verdict == "fits"
+    # Times are in microseconds: a window more or less.
+    assert theirs.having("broken") == theirs.having("cannot be told") == []
+    for mine, other in zip(ours.checks[:6], theirs.checks[:6], strict=True):
+        assert other["measured"] == pytest.approx(mine["measured"], rel=0.003)
 
 
 def test_the_command_names_what_a_file_shows(

@@ -61,7 +61,9 @@ pub fn judge(
     let (likeness, mut checks) = checks::judge(recording, &pace, &followed);
     let is_broken = |check: &Check| check.verdict == Verdict::Broken;
     if thorough && followed.lost > 0 && likeness >= NEAR && checks.iter().any(is_broken) {
-        for marks in [Marks::Early, Marks::Late] {
+        let others = [Marks::Early, Marks::Late, Marks::AsTcp];
+        let others = &others[..if recording.is_stream { 2 } else { 3 }];
+        for &marks in others {
             let (_, others) = checks::judge(recording, &pace, &run(marks));
             for (check, other) in checks.iter_mut().zip(others) {
                 if is_broken(check) && other.verdict == Verdict::Held {

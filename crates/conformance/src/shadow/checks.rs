@@ -185,10 +185,8 @@ impl Judged<'_> {
 
     /// Probes that came too soon.
     fn early(&self) -> Vec<&Probe> {
-        let typical = (self.bdp - 3.0).clamp(1.0, 60.0) as u64;
-        let is_early =
-            |probe: &&Probe| probe.wait < 1_950_000_000 && probe.rounds < typical * 9 / 10;
-        self.followed.probes.iter().filter(is_early).collect()
+        let probes = self.followed.probes.iter();
+        probes.filter(|probe| probe.is_early).collect()
     }
 
     /// The gains, read off the bursts that neither the window nor the application limits.

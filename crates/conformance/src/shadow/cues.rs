@@ -35,8 +35,11 @@ impl Shadow<'_> {
             }
             // Without probes the maximum bandwidth never ages: one that was missed would part the
             // shadow from the flow for good.
-            probes = overdue.last().is_some_and(|since| now.as_nanos() > since + MISSED);
+            probes = overdue
+                .last()
+                .is_some_and(|since| now.as_nanos() > since + MISSED);
         }
+        self.is_early = probes && !self.has_rested(now, Duration::from_millis(1950), -3.0);
         let at = if probes {
             now - Duration::from_micros(2)
         } else {
@@ -81,7 +84,7 @@ impl Shadow<'_> {
     fn has_rested(&self, now: Instant, time: Duration, more: f64) -> bool {
         let (since, round) = self.rested;
         let rounds = self.controller.round_count().saturating_sub(round);
-        let bdp = self.max_bw * self.min_rtt.as_nanos() as f64 / 1e9;
+        let bdp = self.bw * self.min_rtt.as_nanos() as f64 / 1e9;
         let window = self.controller.cwnd().get() as f64;
         let packets = (bdp.min(window) / f64::from(self.recording.mss)).clamp(1.0, 63.0);
         now.since(Instant::from_nanos(since)) > time || rounds as f64 > packets + more
@@ -105,20 +108,48 @@ impl Shadow<'_> {
         let mss = i64::from(self.recording.mss);
         let now = self.recording.balance[event as usize];
         let mut grown = 0;
-        (later as usize + 1..self.recording.events.len())
-            .take(24)
-            .any(|index| {
+        let last = self.recording.events.len().min(later as usize + 25);
+        (later as usize + 1..last).any(|index| match self.recording.events[index].what {
+            What::Ack { from, to, .. } => {
+                let delivered = &self.recording.delivered[from as usize..to as usize];
+                let sizes = delivered
+                    .iter()
+                    .map(|n| i64::from(self.recording.sent[*n as usize].size));
+                grown += sizes.sum::<i64>();
+                false
+            }
+            // After a loss more than the window may be in flight, but nothing more is sent.
+            What::Sent(_) => {
                 let beyond = self.in_flight as i64 + self.recording.balance[index] - now;
                 let beyond = beyond - window.get() as i64;
-                if let What::Ack { from, to, .. } = self.recording.events[index].what {
-                    let delivered = &self.recording.delivered[from as usize..to as usize];
-                    let sizes = delivered
-                        .iter()
-                        .map(|n| i64::from(self.recording.sent[*n as usize].size));
-                    grown += sizes.sum::<i64>();
-                }
                 beyond > 5 * mss / 2 && beyond > grown + mss / 2
-            })
+            }
+        })
+    }
+
+    /// The event that ends a round which begins with this one: the ACK of the next packet.
+    fn round_after(&self, event: u32, sent: usize) -> Option<u32> {
+        let next = sent..self.recording.sent.len().min(sent + 8);
+        let ends = next.filter_map(|number| self.recording.sent[number].acked);
+        ends.min().filter(|end| *end > event)
+    }
+
+    /// Whether a round that begins with the next ACK ends before the same burst as one that begins
+    /// with this one: which of them it was shows with the last.
+    fn is_soon(&self, event: u32, end: u64) -> bool {
+        let mut sent = self.tokens.len();
+        let later = (event as usize + 1..self.recording.events.len()).take(24);
+        for index in later {
+            match self.recording.events[index].what {
+                What::Sent(_) => sent += 1,
+                What::Ack { .. } => {
+                    let next = self.round_after(index as u32, sent);
+                    let next = next.map(|next| self.recording.events[next as usize].at);
+                    return next.is_some_and(|next| self.pace.index(next) == self.pace.index(end));
+                }
+            }
+        }
+        false
     }
 
     /// After a loss in the last cycle REFILL is itself faster; otherwise UP shows, a round later.
@@ -132,13 +163,11 @@ impl Shadow<'_> {
             };
             bursts(1) && bursts(6)
         };
-        // A round that begins now ends with the ACK of the next packet.
-        let next = self.tokens.len()..self.recording.sent.len().min(self.tokens.len() + 8);
-        let up = next
-            .filter_map(|number| self.recording.sent[number].acked)
-            .min();
-        let up = up.filter(|up| *up > event);
-        let shows_up = |up: u32| is_fast(self.recording.events[up as usize].at, JUMP * base);
+        let up = self.round_after(event, self.tokens.len());
+        let shows_up = |up: u32| {
+            let at = self.recording.events[up as usize].at;
+            is_fast(at, JUMP * base) && !self.is_soon(event, at)
+        };
         // What it would allow if it went on.
         let mut rest = self.controller.clone();
         rest.follow(Cue::Probe(ack.now + LATER));
@@ -151,15 +180,27 @@ impl Shadow<'_> {
         let stays = is_cruise || (rests(rest.phase()) && self.may_probe(ack.now));
         let stays = stays && rest.phase() == self.controller.phase();
         if stays && pace < 0.92 * base {
-            let (at, least) = (ack.now.as_nanos(), (pace + base) / 2.0);
+            // REFILL paces at the maximum; a little less is a bandwidth that losses bound.
+            let at = ack.now.as_nanos();
             let half = at + self.srtt.map_or(0, Duration::as_nanos) / 2;
-            if is_fast(at, least) && self.pace.over(at, half) > least {
+            let least = (pace + base) / 2.0;
+            let is_base = self
+                .pace
+                .of_bursts(at, 6)
+                .is_some_and(|pace| pace > 0.993 * base);
+            if is_base && is_fast(at, least) && self.pace.over(at, half) > least {
                 return true;
             }
         }
         // Without the headroom of CRUISE a window lets more packets out; if there is none, in UP.
         if !self.may_probe(ack.now) {
-            return up.is_some_and(shows_up);
+            // One that comes too soon has to be plain: a few bursts may be fast by chance.
+            let lasts = |up: u32| {
+                let at = self.recording.events[up as usize].at;
+                let half = at + self.srtt.map_or(0, Duration::as_nanos) / 2;
+                self.pace.over(at, half) > JUMP * base
+            };
+            return up.is_some_and(|up| shows_up(up) && lasts(up));
         }
         let mut refill = self.controller.clone();
         refill.follow(Cue::Probe(ack.now - Duration::from_micros(2)));
@@ -192,8 +233,7 @@ impl Shadow<'_> {
         if rests(last) && phase.ends_with("REFILL") {
             self.followed.probes.push(Probe {
                 at: now.as_nanos(),
-                wait: now.as_nanos() - self.rested.0,
-                rounds: self.controller.round_count() - self.rested.1,
+                is_early: self.is_early,
                 is_late: self.is_overdue,
             });
         }

@@ -21,6 +21,9 @@ pub enum Marks {
     Early,
     /// When its data is sent again.
     Late,
+    /// QUIC marked as TCP is, whose episodes last until a round trip without losses. By RFC 9002
+    /// (7.3.2) they end after one.
+    AsTcp,
 }
 
 /// What the shadow allows from an ACK on, and what the flow had in flight then.
@@ -51,10 +54,8 @@ pub struct Moment {
 pub struct Probe {
     /// When the shadow began it.
     pub at: u64,
-    /// The time since the last one ended, in nanoseconds.
-    pub wait: u64,
-    /// Rounds since then.
-    pub rounds: u64,
+    /// It came sooner than it may.
+    pub is_early: bool,
     /// It came later than it was due.
     pub is_late: bool,
 }
@@ -149,11 +150,15 @@ pub(super) struct Shadow<'a> {
     pub(super) rested: (u64, u64),
     /// The probe that is due now was not seen.
     pub(super) is_overdue: bool,
+    /// The probe that begins now is too early.
+    pub(super) is_early: bool,
     /// When the shadow's last ProbeRTT was.
     pub(super) probed_rtt: u64,
     /// After the last ACK: the state, and the maximum bandwidth in bytes per second.
     pub(super) phase: &'static str,
     pub(super) max_bw: f64,
+    /// The bandwidth in use, after losses less than the maximum, in bytes per second.
+    pub(super) bw: f64,
     pub(super) followed: Followed,
 }
 
@@ -182,6 +187,8 @@ pub fn follow(
         delivery: Delivery::new(controller.pacer_below()),
         phase: controller.phase(),
         max_bw: 0.0,
+        bw: 0.0,
+        is_early: false,
         controller,
         tokens: Vec::with_capacity(recording.sent.len()),
         fates: Vec::with_capacity(recording.sent.len()),
@@ -456,14 +463,17 @@ impl Shadow<'_> {
 
     /// Marks what this ACK shows to be lost.
     fn detect(&mut self, now: Instant) {
+        let is_tcp = self.recording.is_stream || self.marks == Marks::AsTcp;
         let usual = match (self.marks, self.recovery) {
             (Marks::Late, _) => return self.settle_late(now),
             (Marks::Early, _) => self.newest[0],
-            (Marks::Usual, Some(_)) if self.recording.is_stream => self.newest[0],
-            (Marks::Usual, _) => self.newest[2],
+            (_, Some(_)) if is_tcp => self.newest[0],
+            (_, None) if is_tcp => self.newest[2],
+            // RFC 9002 6.1.1: three packets before the largest, whether those between came or not.
+            _ => self.newest[0].map(|newest| newest.saturating_sub(2)),
         };
         self.lose_before(now, usual);
-        if self.recovery.is_some() && self.recording.is_stream {
+        if self.recovery.is_some() && is_tcp {
             self.lose_before(now, self.newest[0]);
         }
         if self.newly_lost > 0 {
@@ -527,6 +537,10 @@ impl Shadow<'_> {
     }
 
     fn enter(&mut self, now: Instant) {
+        if self.marks == Marks::AsTcp && self.recovery.is_some() {
+            self.recovery = Some((self.highest, self.tokens.len() as u32));
+            return;
+        }
         // In QUIC the loss of what was sent in an episode opens another at once (RFC 9002 7.3.2).
         let is_another = |(_, first)| !self.recording.is_stream && self.last_lost >= Some(first);
         if self.recovery.is_none_or(is_another) {
@@ -586,23 +600,25 @@ impl Shadow<'_> {
         self.counted = Counted::from(now);
     }
 
-    /// The maximum bandwidth in bytes per second, and the pacing gain.
-    fn model(&self) -> (f64, f64) {
-        let (mut bandwidth, mut gain) = (0.0, 0.0);
+    /// The maximum bandwidth and that in use, in bytes per second, and the pacing gain.
+    fn model(&self) -> (f64, f64, f64) {
+        let (mut bandwidth, mut used, mut gain) = (0.0, 0.0, 0.0);
         self.controller
             .visit_state(&mut Visitor::each(&mut |name, value| match (name, value) {
                 ("max_bw", Value::Rate(rate)) => bandwidth = rate.bps() as f64 / 8.0,
+                ("bw", Value::Rate(rate)) => used = rate.bps() as f64 / 8.0,
                 ("pacing_gain", Value::Gain(value)) => {
                     gain = value.millionths() as f64 / Gain::SCALE as f64;
                 }
                 _ => {}
             }));
-        (bandwidth, gain)
+        let used = if used > 0.0 { used } else { bandwidth };
+        (bandwidth, used, gain)
     }
 
     fn show(&mut self, now: Instant) {
-        let (max_bw, gain) = self.model();
-        self.max_bw = max_bw;
+        let (max_bw, bw, gain) = self.model();
+        (self.max_bw, self.bw) = (max_bw, bw);
         self.followed.moments.push(Moment {
             at: now.as_nanos(),
             pace: self

@@ -52,9 +52,14 @@ impl Pace {
         (self.sent_by(to) - self.sent_by(from)) / span * 1e9
     }
 
+    /// The number of the first burst that begins at a time or after it.
+    pub fn index(&self, time: u64) -> usize {
+        self.at.partition_point(|at| *at < time)
+    }
+
     /// Bytes per second of the `count` bursts that begin at a time or after it; none at the end.
     pub fn of_bursts(&self, time: u64, count: usize) -> Option<f64> {
-        let first = self.at.partition_point(|at| *at < time);
+        let first = self.index(time);
         let (from, to) = (*self.at.get(first)?, *self.at.get(first + count)?);
         Some((self.before[first + count] - self.before[first]) / (to - from) as f64 * 1e9)
     }
