@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import drawn
-import polars as pl
 
 import paceline
 from paceline.errors import PacelineError
@@ -48,6 +47,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
 SHOWN = ("rtos", "tlps", "undos", "recovery_ns")
 #: The end of a run that is late, in seconds.
 LATE = 8
+#: The interval of the grid on which both sides are measured, in nanoseconds.
+STEP = 10_000_000
 #: Values of t at 95 %, by degrees of freedom from 1.
 T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 
@@ -66,26 +67,30 @@ def measures(path: drawn.Drawn, run: paceline.Run) -> dict[str, float | None]:
     samples = run.samples
     flows = run.summary["flows"]
     last = samples.group_by("flow").last()
-    total = samples.group_by("t_ns", maintain_order=True).agg(pl.col("goodput_bytes").sum())
-    times = total["t_ns"].to_list()
-    bytes_ = total["goodput_bytes"].to_list()
-    end = path.duration * 1e9
-    late = [b for t, b in zip(times, bytes_, strict=True) if t >= end - LATE * 1e9]
-    recovery = samples.filter(samples["ca_state"].is_in(["Recovery", "Loss"])).height
-    step = times[1] - times[0]
+    each = [
+        (group["t_ns"].to_list(), group["goodput_bytes"].to_list(), group["ca_state"].to_list())
+        for _, group in samples.group_by("flow", maintain_order=True)
+    ]
+    bytes_ = on_grid([(times, delivered) for times, delivered, _ in each], path.duration)
+    recovery = sum(
+        after - time
+        for times, _, states in each
+        for time, after, state in zip(times, times[1:], states, strict=False)
+        if state in {"Recovery", "Loss"}
+    )
     kinds = run.events["kind"].to_list()
     tlps = run.emulation["tlp_count"] if run.emulation else run.flows["tlp_count"].sum()
     return {
         "goodput_bps": sum(flow["goodput_bps"] for flow in flows),
-        "late_bps": 8 * (late[-1] - late[0]) / LATE,
+        "late_bps": 8 * (bytes_[-1] - bytes_[-1 - round(LATE * 1e9 / STEP)]) / LATE,
         "rtt_p50_ns": _mean(flow["rtt_p50_ns"] for flow in flows),
         "rtt_p95_ns": _mean(flow["rtt_p95_ns"] for flow in flows),
         "retransmitted": float(last["retransmitted_packets"].sum()),
-        "back_ns": _back(path, times, bytes_),
+        "back_ns": _back(path, bytes_),
         "rtos": float(sum(flow["rto_count"] for flow in flows)),
         "tlps": tlps,
         "undos": float(kinds.count("undo")),
-        "recovery_ns": float(recovery * step),
+        "recovery_ns": float(recovery),
     }
 
 
@@ -94,23 +99,45 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _back(path: drawn.Drawn, times: list[int], bytes_: list[int]) -> float:
-    """Return the time to 90 % of the rate, over ten round trips, summed over the disturbances."""
-    step = times[1] - times[0]
-    span = max(1, round(10 * path.rtt * 1e6 / step))
+def on_grid(flows: list[tuple[list[int], list[int]]], duration: float) -> list[float]:
+    """Return the bytes that all flows have delivered, every STEP from zero to the end.
+
+    The kernel's samples are up to a step beside the grid, and each flow's begin with it. So the
+    bytes between two samples are interpolated.
+    """
+    total = [0.0] * (round(duration * 1e9 / STEP) + 1)
+    for times, bytes_ in flows:
+        at, after = 0, 0
+        for i in range(len(total)):
+            now = i * STEP
+            while after < len(times) and times[after] <= now:
+                at, after = after, after + 1
+            if times[at] <= now:
+                total[i] += bytes_[at]
+                if after < len(times):
+                    share = (now - times[at]) / (times[after] - times[at])
+                    total[i] += share * (bytes_[after] - bytes_[at])
+    return total
+
+
+def _back(path: drawn.Drawn, bytes_: list[float]) -> float:
+    """Return the time to 90 % of the rate, over ten round trips, summed over the disturbances.
+
+    `bytes_` is on the grid. One that the flows do not return from counts until the next is over.
+    """
+    span = max(1, round(10 * path.rtt * 1e6 / STEP))
     total = 0.0
     for number, (at, rate) in enumerate(path.ends):
         following = path.ends[number + 1][0] if number + 1 < len(path.ends) else path.duration
-        first = next((i for i, t in enumerate(times) if t >= at * 1e9), len(times))
-        found = following - at
-        for i in range(first, len(times) - span):
-            if times[i] >= following * 1e9:
+        enough = 0.9 * rate * 1e6 / 8 * 1448 / 1500 * span * STEP / 1e9
+        found = following
+        for i in range(math.ceil(at * 1e9 / STEP), len(bytes_) - span):
+            if i * STEP >= following * 1e9:
                 break
-            got = 8 * (bytes_[i + span] - bytes_[i]) / (span * step / 1e9)
-            if got >= 0.9 * rate * 1e6 * 1448 / 1500:
-                found = times[i] / 1e9 - at
+            if bytes_[i + span] - bytes_[i] >= enough:
+                found = i * STEP / 1e9
                 break
-        total += max(found, 0.0) * 1e9
+        total += max(found - at, 0.0) * 1e9
     return total
 
 
