@@ -1,18 +1,21 @@
 """The simulator against Linux in virtual time, on paths that change.
 
     nice python tests/peers/disturbed.py run FOLDER [--seeds 1000-1199] [--starts 10]
-    python tests/peers/disturbed.py show FOLDER
+    python tests/peers/disturbed.py summary FOLDER [--by]
     nice python tests/peers/disturbed.py parting SEED [--start 1]
 
 `run` draws a scenario from each seed (`drawn.changes`), runs it once on each side and, where the
 two differ, with ten start offsets a side: both sides start their flows up to 10 ms later, by the
 seed of the run. It writes a line of JSON for each run into FOLDER, and continues where it stopped.
-`show` compares: a metric agrees if its values, or the means over the starts, are within the bound,
-or if the 95 % intervals overlap and are no wider than 10 % of the mean. `parting` prints the first
+`summary` compares: a metric agrees if its values, or the means over the starts, are within the
+bound, or if the 95 % intervals overlap and are no wider than 10 % of the mean. With `--by` it tells
+bias from chance: for each controller, queue and kind of disturbance, how often the simulated value
+is more and less, and the mean ratio with its standard error. `parting` prints the first
 transmission in which the two sequences part, as packetdrill would, with both senders' states.
 
-The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`) and the recovery of
-the kernel. It needs `paceline vm prepare`.
+The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`), the recovery of
+the kernel and its RED (`per_gap`); `reno` and `dctcp` count and restart as the kernel's. It needs
+`paceline vm prepare`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import sys
 from collections.abc import Iterable
@@ -57,8 +61,13 @@ def text_of(path: drawn.Drawn, side: str, *, packets: bool = False) -> str:
     """Return the scenario of one side."""
     text = path.toml()
     if side == "sim":
-        own = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
-        text = text.replace("tso_defer = true\n", own)
+        hosts = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
+        text = text.replace("tso_defer = true\n", hosts)
+        text = text.replace("red = { ", "red = { per_gap = true, ")
+        for name in ("reno", "dctcp"):
+            own = ", linux_rounding = true" if name == "dctcp" else ""
+            like = f'{{ name = "{name}", after_idle = "halve", abc_limit = 1000000{own} }}'
+            text = text.replace(f'cc = "{name}"', f"cc = {like}")
     return text + ("[run.record]\npackets = true\n" if packets else "")
 
 
@@ -216,22 +225,72 @@ def run(folder: Path, seeds: range, starts: int) -> None:
         print(seed, "agree" if not apart else "differ: " + ", ".join(apart), flush=True)
 
 
-def show(folder: Path) -> None:
-    """Print how many pairs agree in each metric, and those that do not."""
+def ratio(results: Results, path: drawn.Drawn, metric: str) -> float | None:
+    """Return the simulated mean over Linux's, or nothing if either is zero or unknown."""
+    means = [_mean(results.values(path.seed, side, metric)) for side in SIDES]
+    return means[0] / means[1] if means[0] and means[1] else None
+
+
+def kinds_of(path: drawn.Drawn) -> set[str]:
+    """Return a path's controllers, queue, number of flows and kinds of disturbance."""
+    kinds = {re.search('"(.*?)"', flow)[1] for flow in path.flows}  # type: ignore[index]
+    kinds.add("red" if "red" in path.queue else re.search('"(.*?)"', path.queue)[1])  # type: ignore[index]
+    kinds.add(f"{len(path.flows)} flows")
+    for event in path.events:
+        key = "app" if "app =" in event else re.search(r"path\.(\w+)", event)[1]  # type: ignore[index]
+        bursts = key == "loss" and "p =" in event
+        kinds.add("outage" if "100 %" in event else "bursts" if bursts else key)
+    return kinds
+
+
+def summary(folder: Path, by: bool) -> None:
+    """Print how many pairs agree in each metric, their median ratio, and those that do not."""
     results = Results(folder)
     seeds = sorted({seed for seed, _, _ in results.found})
     paths = [drawn.changes(seed) for seed in seeds]
-    broken = [key for key, row in results.found.items() if "error" in row]
-    for metric in BOUNDS:
-        print(f"{metric}: {sum(results.agrees(p, metric) for p in paths)} of {len(paths)} agree")
+    print(f"{'metric':14}{'within':>8}{'of':>5}{'ratio':>9}{'above':>7}{'below':>7}")
+    for metric in (*BOUNDS, *SHOWN):
+        ratios = [ratio(results, path, metric) for path in paths]
+        known = [value for value in ratios if value is not None]
+        middle = f"{statistics.median(known):.4f}" if known else "none"
+        if metric not in BOUNDS:
+            print(f"{metric:14}{'':8}{len(known):5}{middle:>9}")
+            continue
+        outside = [r for r, p in zip(ratios, paths, strict=True) if not results.agrees(p, metric)]
+        above, below = (sum((r or 1) * s > s for r in outside) for s in (1, -1))
+        within = len(paths) - len(outside)
+        print(f"{metric:14}{within:8}{len(paths):5}{middle:>9}{above:7}{below:7}")
+    if by:
+        _groups(results, paths)
     for path in paths:
         for metric in results.differs(path):
             means = [_mean(results.values(path.seed, side, metric)) for side in SIDES]
             count = len(results.values(path.seed, "vm", metric))
             said = ["none" if mean is None else f"{mean:.4g}" for mean in means]
             print(f"  {path.seed} {metric}: simulated {said[0]}, Linux {said[1]}, {count} starts")
-    for key in broken:
-        print("  error:", *key, results.found[key]["error"].splitlines()[0])
+    for key, row in results.found.items():
+        if "error" in row:
+            print("  error:", *key, row["error"].splitlines()[0])
+
+
+def _groups(results: Results, paths: list[drawn.Drawn]) -> None:
+    for metric in BOUNDS:
+        print(f"{metric}: simulated over Linux")
+        groups: dict[str, list[float]] = {}
+        for path in paths:
+            value = ratio(results, path, metric)
+            if value is not None:
+                for kind in kinds_of(path):
+                    groups.setdefault(kind, []).append(math.log(value))
+        for kind, logs in sorted(groups.items()):
+            mean = statistics.fmean(logs)
+            error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
+            more, less = (sum(s * log > 0.01 for log in logs) for s in (1, -1))
+            mark = " biased" if abs(mean) > 3 * error else ""
+            print(
+                f"  {kind:12}{len(logs):4} paths, more in {more:3}, less in {less:3},"
+                f" mean {math.exp(mean):.3f} +- {error:.3f}{mark}"
+            )
 
 
 def parting(seed: int, start: int) -> None:
@@ -281,7 +340,9 @@ def main() -> int:
     one.add_argument("folder", type=Path)
     one.add_argument("--seeds", default="1000-1199")
     one.add_argument("--starts", type=int, default=10)
-    verbs.add_parser("show").add_argument("folder", type=Path)
+    one = verbs.add_parser("summary")
+    one.add_argument("folder", type=Path)
+    one.add_argument("--by", action="store_true")
     one = verbs.add_parser("parting")
     one.add_argument("seed", type=int)
     one.add_argument("--start", type=int, default=1)
@@ -290,8 +351,8 @@ def main() -> int:
         case "run":
             first, _, last = asked.seeds.partition("-")
             run(asked.folder, range(int(first), int(last or first) + 1), asked.starts)
-        case "show":
-            show(asked.folder)
+        case "summary":
+            summary(asked.folder, asked.by)
         case _:
             parting(asked.seed, asked.start)
     return 0
