@@ -136,6 +136,7 @@ impl<C: Controller> Sender<C> {
         };
         let outputs = controller.outputs();
         let delivery = Delivery::new(outputs.pacer_below);
+        let estimator = RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto);
         let mut sender = Self {
             config,
             hears_each_send: controller.hears_each_send(),
@@ -145,7 +146,10 @@ impl<C: Controller> Sender<C> {
             sample: RateSample::default(),
             stats: SenderStats::default(),
             board: Scoreboard::default(),
-            rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
+            rtt: match config.recovery {
+                Recovery::Linux => estimator.as_linux(),
+                _ => estimator,
+            },
             rack: Rack::default(),
             sack: Sack::default(),
             newreno: NewReno::default(),
@@ -177,7 +181,7 @@ impl<C: Controller> Sender<C> {
             known: SackBlocks::default(),
         };
         if let Some(rtt) = handshake_rtt {
-            sender.rtt.on_sample(rtt, rtt);
+            sender.rtt.on_sample(rtt, rtt, 0, 0);
             sender.delivery.on_rtt(rtt);
         }
         sender
@@ -553,14 +557,22 @@ impl<C: Controller> Sender<C> {
         );
 
         // RFC 6298 5.1; as in Linux, retransmitting the first segment restarts the timer.
-        if self.rto.is_none() || first || probe {
+        if self.config.recovery == Recovery::Linux {
+            if self.board.len() == 1 || probe || (first && self.reorder.is_none()) {
+                self.rto = Some(self.rtt.expiry(now));
+            }
+        } else if self.rto.is_none() || first || probe {
             self.rto = Some(self.rtt.expiry(now));
         }
         if probe {
             self.tlp.on_probe(nxt, probed);
             self.stats.tlp_count += 1;
         } else if !retransmission {
-            self.arm_probe(now);
+            let rto = match self.config.recovery == Recovery::Linux {
+                true => self.head_expiry(now).filter(|head| *head > now),
+                false => self.rto,
+            };
+            self.arm_probe(now, rto);
         }
         let push = self.config.push && !retransmission && self.pushes(now);
         Some(Segment {

@@ -87,6 +87,9 @@ impl Controller for Window {
     fn on_ack(&mut self, ack: &Ack) {
         self.told.push(Told::Ack(ack.ca_state));
         self.acks.push(*ack);
+        if ack.ece {
+            self.cwnd = self.reduced;
+        }
         if self.slow_start && ack.ca_state == CaState::Loss && ack.una_advanced {
             self.cwnd += ack.newly_acked.get().min(u64::from(MSS));
         }
