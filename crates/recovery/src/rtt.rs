@@ -16,7 +16,7 @@ pub(crate) struct RttEstimator {
     backoff: u32,
     floor: Duration,
     ceiling: Duration,
-    kernel: Option<Deviation>,
+    kernel: Deviation,
 }
 
 /// Linux's measure of the RTT's variation (`tcp_rtt_estimator`): RTTVAR is the maximum of a round
@@ -74,24 +74,15 @@ impl RttEstimator {
             backoff: 0,
             floor,
             ceiling,
-            kernel: None,
-        }
-    }
-
-    /// The same, with Linux's measure of the variation.
-    pub(crate) fn as_linux(self) -> Self {
-        Self {
-            kernel: Some(Deviation::default()),
-            ..self
+            kernel: Deviation::default(),
         }
     }
 
     /// Samples from one acknowledgment, of transmissions that were not ambiguous (Karn's algorithm,
     /// section 3): `rtt` of the earliest, `latest` of the most recently sent. The timeout has to
-    /// cover the former; the latter is nearer to the path's RTT. `una` and `nxt` bound the data in
-    /// flight.
+    /// cover the former; the latter is nearer to the path's RTT.
     #[inline]
-    pub(crate) fn on_sample(&mut self, rtt: Duration, latest: Duration, una: u64, nxt: u64) {
+    pub(crate) fn on_sample(&mut self, rtt: Duration, latest: Duration) {
         self.latest = Some(latest);
         self.min = Some(self.min.map_or(latest, |min| min.min(latest)));
         let srtt = match self.srtt {
@@ -107,19 +98,28 @@ impl RttEstimator {
                 srtt - srtt / 8 + rtt / 8
             }
         };
-        let variation = match &mut self.kernel {
-            None => (self.rttvar * 4).max(self.floor),
-            Some(kernel) => {
-                match self.srtt {
-                    None => *kernel = Deviation::begin(rtt, self.floor, nxt),
-                    Some(before) => kernel.update(before, rtt, self.floor, una, nxt),
-                }
-                kernel.kept
-            }
-        };
         self.srtt = Some(srtt);
-        self.base = (srtt + variation).min(self.ceiling);
+        self.base = (srtt + (self.rttvar * 4).max(self.floor)).min(self.ceiling);
         self.backoff = 0;
+    }
+
+    /// The same, with Linux's measure of the variation. `una` and `nxt` bound the data in flight.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn on_sample_as_linux(
+        &mut self,
+        rtt: Duration,
+        latest: Duration,
+        una: u64,
+        nxt: u64,
+    ) {
+        match self.srtt {
+            None => self.kernel = Deviation::begin(rtt, self.floor, nxt),
+            Some(before) => self.kernel.update(before, rtt, self.floor, una, nxt),
+        }
+        self.on_sample(rtt, latest);
+        let srtt = self.srtt.unwrap_or(rtt);
+        self.base = (srtt + self.kernel.kept).min(self.ceiling);
     }
 
     /// 5.5: the timer expired.
@@ -165,50 +165,49 @@ mod tests {
         let mut rtt = RttEstimator::new(ms(1000), ms(1), ms(120_000));
         assert_eq!(rtt.rto(), ms(1000));
         // SRTT 100, RTTVAR 50: RTO 100 + 200.
-        rtt.on_sample(ms(100), ms(100), 0, 0);
+        rtt.on_sample(ms(100), ms(100));
         assert_eq!(
             (rtt.srtt, rtt.rttvar, rtt.rto()),
             (Some(ms(100)), ms(50), ms(300))
         );
         // RTTVAR 3/4 * 50 + 1/4 * 40 = 47.5, SRTT 7/8 * 100 + 1/8 * 140 = 105, RTO 295.
-        rtt.on_sample(ms(140), ms(140), 0, 0);
+        rtt.on_sample(ms(140), ms(140));
         assert_eq!(rtt.rttvar, Duration::from_micros(47_500));
         assert_eq!((rtt.srtt, rtt.rto()), (Some(ms(105)), ms(295)));
         // RTTVAR 35.625 + 1/4 * 5 = 36.875, SRTT 91.875 + 12.5 = 104.375, RTO 251.875.
-        rtt.on_sample(ms(100), ms(100), 0, 0);
+        rtt.on_sample(ms(100), ms(100));
         assert_eq!(rtt.rto(), Duration::from_micros(251_875));
         assert_eq!((rtt.min(), rtt.latest()), (Some(ms(100)), Some(ms(100))));
     }
 
     #[test]
     fn the_kernel_s_variation_by_hand() {
-        let mut rtt = RttEstimator::new(ms(1000), ms(20), ms(120_000)).as_linux();
+        let mut rtt = RttEstimator::new(ms(1000), ms(20), ms(120_000));
         // SRTT 100, four deviations 200: RTO 300.
-        rtt.on_sample(ms(100), ms(100), 0, 10);
+        rtt.on_sample_as_linux(ms(100), ms(100), 0, 10);
         assert_eq!(rtt.rto(), ms(300));
         // SRTT 105; 200 + 40 - 50 = 190, but the maximum of the round trip is 200.
-        rtt.on_sample(ms(140), ms(140), 5, 20);
+        rtt.on_sample_as_linux(ms(140), ms(140), 5, 20);
         assert_eq!(rtt.rto(), ms(305));
         // The end of the round trip. SRTT 104.375; 190 + 5 - 47.5 = 147.5, the maximum is 200.
-        rtt.on_sample(ms(100), ms(100), 11, 30);
+        rtt.on_sample_as_linux(ms(100), ms(100), 11, 30);
         assert_eq!(rtt.rto(), Duration::from_micros(304_375));
         // The next: SRTT 101.328125; the error of 24.375 is below a deviation of 36.875, so
         // 147.5 + 24.375 - 36.875 = 135; the timeout's part falls by a quarter of 200 - 135.
-        rtt.on_sample(ms(80), ms(80), 31, 40);
+        rtt.on_sample_as_linux(ms(80), ms(80), 31, 40);
         assert_eq!(rtt.rto(), Duration::from_nanos(101_328_125 + 183_750_000));
         // An RTT that falls by more than a deviation: SRTT 89.912..; 135 + (91.328 - 33.75) / 8
         // = 142.197, and 183.75 stays until the round trip ends.
-        rtt.on_sample(ms(10), ms(10), 35, 50);
+        rtt.on_sample_as_linux(ms(10), ms(10), 35, 50);
         assert_eq!(rtt.rto(), Duration::from_nanos(89_912_110 + 183_750_000));
-        let kept = rtt.kernel.map(|kernel| kernel.now);
-        assert_eq!(kept, Some(Duration::from_nanos(142_197_265)));
+        assert_eq!(rtt.kernel.now, Duration::from_nanos(142_197_265));
     }
 
     #[test]
     fn the_floor_stands_above_the_smoothed_rtt() {
         let mut rtt = RttEstimator::new(ms(1000), ms(200), ms(120_000));
         for _ in 0..100 {
-            rtt.on_sample(ms(180), ms(180), 0, 0);
+            rtt.on_sample(ms(180), ms(180));
         }
         assert_eq!(rtt.rto(), ms(380));
     }
@@ -227,7 +226,7 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(), ms(60_000));
-        rtt.on_sample(ms(100), ms(100), 0, 0);
+        rtt.on_sample(ms(100), ms(100));
         assert_eq!(rtt.rto(), ms(300));
     }
 }

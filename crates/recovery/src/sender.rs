@@ -136,7 +136,6 @@ impl<C: Controller> Sender<C> {
         };
         let outputs = controller.outputs();
         let delivery = Delivery::new(outputs.pacer_below);
-        let estimator = RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto);
         let mut sender = Self {
             config,
             hears_each_send: controller.hears_each_send(),
@@ -146,10 +145,7 @@ impl<C: Controller> Sender<C> {
             sample: RateSample::default(),
             stats: SenderStats::default(),
             board: Scoreboard::default(),
-            rtt: match config.recovery {
-                Recovery::Linux => estimator.as_linux(),
-                _ => estimator,
-            },
+            rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
             rack: Rack::default(),
             sack: Sack::default(),
             newreno: NewReno::default(),
@@ -181,7 +177,7 @@ impl<C: Controller> Sender<C> {
             known: SackBlocks::default(),
         };
         if let Some(rtt) = handshake_rtt {
-            sender.rtt.on_sample(rtt, rtt, 0, 0);
+            sender.sample_rtt(rtt, rtt);
             sender.delivery.on_rtt(rtt);
         }
         sender
@@ -542,6 +538,9 @@ impl<C: Controller> Sender<C> {
             }
         } else {
             self.frto.on_new_segment();
+            if self.outputs.pacing_rate.is_some() && self.config.recovery == Recovery::Linux {
+                self.frto.on_paced();
+            }
         }
         if let Some(prr) = &mut self.prr {
             prr.on_send(len);
@@ -557,22 +556,18 @@ impl<C: Controller> Sender<C> {
         );
 
         // RFC 6298 5.1; as in Linux, retransmitting the first segment restarts the timer.
-        if self.config.recovery == Recovery::Linux {
-            if self.board.len() == 1 || probe || (first && self.reorder.is_none()) {
-                self.rto = Some(self.rtt.expiry(now));
-            }
+        let linux = self.config.recovery == Recovery::Linux;
+        if linux {
+            let restarts = probe || (first && self.reorder.is_none());
+            self.arm_sent_as_linux(now, restarts, !retransmission && !probe);
         } else if self.rto.is_none() || first || probe {
             self.rto = Some(self.rtt.expiry(now));
         }
         if probe {
             self.tlp.on_probe(nxt, probed);
             self.stats.tlp_count += 1;
-        } else if !retransmission {
-            let rto = match self.config.recovery == Recovery::Linux {
-                true => self.head_expiry(now).filter(|head| *head > now),
-                false => self.rto,
-            };
-            self.arm_probe(now, rto);
+        } else if !retransmission && !linux {
+            self.arm_probe(now);
         }
         let push = self.config.push && !retransmission && self.pushes(now);
         Some(Segment {

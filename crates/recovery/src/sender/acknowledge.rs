@@ -116,7 +116,8 @@ impl<C: Controller> Sender<C> {
         if ack.ack > self.board.nxt() {
             return;
         }
-        let other = self.reorder.is_some() || self.tlp.deadline().is_some();
+        let linux = self.config.recovery == Recovery::Linux;
+        let other = linux && (self.reorder.is_some() || self.tlp.deadline().is_some());
         // Before anything leaves the pipe (draft 4.1.2.4; and the window's utilisation).
         self.check_app_limited();
         self.idle = None;
@@ -149,20 +150,19 @@ impl<C: Controller> Sender<C> {
             self.tell_ack(now, ack, &before, &news);
         }
         // Timers (RFC 6298 5.2, 5.3; RFC 8985 7.2).
+        if linux {
+            self.arm_as_linux(now, &news, other);
+            return;
+        }
         if self.board.is_empty() {
             self.rto = None;
+        } else if news.restarts {
+            self.rto = Some(self.rtt.expiry(now));
+        }
+        if !self.can_probe() {
             self.tlp.disarm();
-        } else if self.config.recovery == Recovery::Linux {
-            self.arm_as_linux(now, &news, other);
-        } else {
-            if news.restarts {
-                self.rto = Some(self.rtt.expiry(now));
-            }
-            if !self.can_probe() {
-                self.tlp.disarm();
-            } else if news.advanced {
-                self.arm_probe(now, self.rto);
-            }
+        } else if news.advanced {
+            self.arm_probe(now);
         }
     }
 
@@ -376,17 +376,19 @@ impl<C: Controller> Sender<C> {
     /// `tcp_set_xmit_timer`. The kernel has one timer, so that the retransmission timer does not run
     /// while another does: after that it is counted from the last transmission of the first segment
     /// (`tcp_rearm_rto`), not from the acknowledgment. `other` says that another was running.
+    #[cold]
+    #[inline(never)]
     fn arm_as_linux(&mut self, now: Instant, news: &News, other: bool) {
         if self.can_probe() {
             if news.advanced {
                 let rto = self.rtt.expiry(now);
-                self.arm_probe(now, Some(rto));
+                self.arm_probe_before(now, Some(rto));
                 self.rto = self.tlp.deadline().is_none().then_some(rto);
             }
             return;
         }
         self.tlp.disarm();
-        if self.reorder.is_some() {
+        if self.reorder.is_some() || self.board.is_empty() {
             self.rto = None;
         } else if other || self.rto.is_none() {
             self.rto = self.head_expiry(now);
@@ -398,12 +400,20 @@ impl<C: Controller> Sender<C> {
     /// An RTT sample from these send times.
     fn measure(&mut self, arrival: Instant, times: SendTimes) -> Duration {
         let rtt = arrival.since(times.latest);
-        let (una, nxt) = (self.board.una(), self.board.nxt());
-        self.rtt
-            .on_sample(arrival.since(times.earliest), rtt, una, nxt);
+        self.sample_rtt(arrival.since(times.earliest), rtt);
         self.delivery.on_rtt(rtt);
         self.tlp.on_rtt();
         rtt
+    }
+
+    #[inline]
+    pub(super) fn sample_rtt(&mut self, rtt: Duration, latest: Duration) {
+        if self.config.recovery == Recovery::Linux {
+            let (una, nxt) = (self.board.una(), self.board.nxt());
+            self.rtt.on_sample_as_linux(rtt, latest, una, nxt);
+        } else {
+            self.rtt.on_sample(rtt, latest);
+        }
     }
 
     fn tell_ack(&mut self, now: Instant, ack: &Acknowledgment, before: &Before, news: &News) {

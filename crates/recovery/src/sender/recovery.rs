@@ -212,16 +212,36 @@ impl<C: Controller> Sender<C> {
             && !self.board.is_empty()
     }
 
+    pub(super) fn arm_probe(&mut self, now: Instant) {
+        self.arm_probe_before(now, self.rto);
+    }
+
     /// Arms the probe's timer, no later than the retransmission timer at `rto`.
-    pub(super) fn arm_probe(&mut self, now: Instant, rto: Option<Instant>) {
+    #[inline]
+    pub(super) fn arm_probe_before(&mut self, now: Instant, rto: Option<Instant>) {
         if self.can_probe() {
             let single = (self.board.len() == 1).then_some(self.config.max_ack_delay);
             self.tlp.arm(now, self.rtt.srtt(), single, rto);
         }
     }
 
+    /// The timer after a transmission: of new data, or of what `restarts` the retransmission timer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn arm_sent_as_linux(&mut self, now: Instant, restarts: bool, new: bool) {
+        if self.board.len() == 1 || restarts {
+            self.rto = Some(self.rtt.expiry(now));
+        }
+        if new {
+            let rto = self.head_expiry(now).filter(|head| *head > now);
+            self.arm_probe_before(now, rto);
+        }
+    }
+
     /// When the retransmission timer expires, counted from the last transmission of the first
     /// segment (`tcp_rto_delta_us`), but not in the past.
+    #[cold]
+    #[inline(never)]
     pub(super) fn head_expiry(&self, now: Instant) -> Option<Instant> {
         let sent = self.board.first_sent()?;
         Some(self.rtt.expiry(sent).max(now))
