@@ -14,7 +14,8 @@ is more and less, and the mean ratio with its standard error. `parting` prints t
 transmission in which the two sequences part, as packetdrill would, with both senders' states.
 
 The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`), the recovery of
-the kernel and its RED (`per_gap`); `reno` and `dctcp` count and restart as the kernel's. It needs
+the kernel and its RED (`per_gap`); `reno` and `dctcp` count and restart as the kernel's, and
+CoDel's target is two packet times longer, as behind the guest's token bucket. It needs
 `paceline vm prepare`.
 """
 
@@ -64,6 +65,9 @@ def text_of(path: drawn.Drawn, side: str, *, packets: bool = False) -> str:
         hosts = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
         text = text.replace("tso_defer = true\n", hosts)
         text = text.replace("red = { ", "red = { per_gap = true, ")
+        # The guest's token bucket takes a packet from CoDel before it leaves (virtual-time.md).
+        target = f'codel", target = "{5 + 2 * 12 / path.rate:.3f} ms"'
+        text = text.replace('codel"', target)
         for name in ("reno", "dctcp"):
             own = ", linux_rounding = true" if name == "dctcp" else ""
             like = f'{{ name = "{name}", after_idle = "halve", abc_limit = 1000000{own} }}'
@@ -329,7 +333,7 @@ def _state(run: paceline.Run, at: int) -> str:
     rows = run.samples.filter((run.samples["flow"] == 0) & (run.samples["t_ns"] <= at))
     row = rows.row(rows.height - 1, named=True)
     names = ("ca_state", "cwnd_bytes", "ssthresh_bytes", "in_flight_bytes", "srtt_ns")
-    return ", ".join(f"{name} {row[name]}" for name in names)
+    return ", ".join(f"{name} {row.get(name)}" for name in names)
 
 
 def main() -> int:

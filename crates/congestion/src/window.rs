@@ -349,7 +349,7 @@ impl Window {
     /// if it made the window smaller. Linux halves it instead, and raises the threshold.
     pub(crate) fn restart(&mut self) -> bool {
         let halve = self.settings.after_idle == AfterIdle::Halve;
-        if halve {
+        if halve && !matches!(self.ca_state, CaState::Recovery | CaState::Cwr) {
             self.set_ssthresh(self.ssthresh.max(self.cwnd * THREE_QUARTERS));
         }
         let cut = self.settings.after_idle != AfterIdle::Keep && self.cwnd > self.initial;
