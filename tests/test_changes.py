@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -68,3 +69,44 @@ def test_flows_are_added_on_one_grid() -> None:
     ms = 1_000_000
     flows = [([5 * ms, 15 * ms, 25 * ms], [0, 100, 300]), ([20 * ms], [7])]
     assert disturbed.on_grid(flows, 0.04) == [0, 50, 207, 307, 307]
+
+
+def test_means_agree_within_the_bound_or_with_narrow_intervals_that_overlap(
+    tmp_path: Path,
+) -> None:
+    def results(folder: str, sim: list[float], vm: list[float]) -> disturbed.Results:
+        rows = [
+            {
+                "seed": 1000,
+                "side": side,
+                "start": start,
+                "measures": {"goodput_bps": v, "rtos": 2.0},
+            }
+            for side, values in (("sim", sim), ("vm", vm))
+            for start, v in enumerate(values, 1)
+        ]
+        (tmp_path / folder).mkdir()
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / folder / "runs.jsonl").write_text(text)
+        return disturbed.Results(tmp_path / folder)
+
+    path = drawn.changes(1000)
+    assert results("near", [102.9], [100]).agrees(path, "goodput_bps")
+    assert not results("far", [103.1], [100]).agrees(path, "goodput_bps")
+    # Means of 104 and 100 with five starts each: standard deviations of 2 give halves of
+    # 2.78 * 2 / sqrt(5) = 2.5, which overlap; those of 0.2 do not, and those of 8 are too wide.
+    for spread, agree in ((1.58, True), (0.158, False), (6.32, False)):
+        steps = [spread * n for n in (-1, -1, 0, 1, 1)]
+        found = results(
+            f"five-{spread}", [104 + 1.26 * s for s in steps], [100 + 1.26 * s for s in steps]
+        )
+        assert found.agrees(path, "goodput_bps") == agree, spread
+    ratio = disturbed.ratio(found, path, "goodput_bps")
+    assert ratio == pytest.approx(1.04)
+
+
+def test_the_kinds_of_a_path() -> None:
+    kinds = disturbed.kinds_of(drawn.changes(1016))
+    assert kinds == {
+        "bbr3-linux", "reno", "droptail", "2 flows", "rate", "loss", "rtt", "duplicate", "app",
+    }  # fmt: skip
