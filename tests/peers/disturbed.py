@@ -15,7 +15,7 @@ transmission in which the two sequences part, as packetdrill would, with both se
 
 The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`), the recovery of
 the kernel and its RED (`per_gap`); `reno` and `dctcp` count and restart as the kernel's, and
-CoDel's target is two packet times longer, as behind the guest's token bucket. It needs
+CoDel's target is one packet time longer, as behind the guest's token bucket. It needs
 `paceline vm prepare`.
 """
 
@@ -65,8 +65,8 @@ def text_of(path: drawn.Drawn, side: str, *, packets: bool = False) -> str:
         hosts = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
         text = text.replace("tso_defer = true\n", hosts)
         text = text.replace("red = { ", "red = { per_gap = true, ")
-        # The guest's token bucket takes a packet from CoDel before it leaves (virtual-time.md).
-        target = f'codel", target = "{5 + 2 * 12 / path.rate:.3f} ms"'
+        # The guest's token bucket takes a packet from CoDel one packet time before it leaves.
+        target = f'codel", target = "{5 + 12 / path.rate:.3f} ms"'
         text = text.replace('codel"', target)
         for name in ("reno", "dctcp"):
             own = ", linux_rounding = true" if name == "dctcp" else ""
