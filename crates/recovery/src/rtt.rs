@@ -196,7 +196,7 @@ mod tests {
         // 147.5 + 24.375 - 36.875 = 135; the timeout's part falls by a quarter of 200 - 135.
         rtt.on_sample_as_linux(ms(80), ms(80), 31, 40);
         assert_eq!(rtt.rto(), Duration::from_nanos(101_328_125 + 183_750_000));
-        // An RTT that falls by more than a deviation: SRTT 89.912..; 135 + (91.328 - 33.75) / 8
+        // An RTT that falls by more than a deviation, by 57.578 more: SRTT 89.912..; 135 + 57.578 / 8
         // = 142.197, and 183.75 stays until the round trip ends.
         rtt.on_sample_as_linux(ms(10), ms(10), 35, 50);
         assert_eq!(rtt.rto(), Duration::from_nanos(89_912_110 + 183_750_000));
