@@ -217,6 +217,10 @@ def test_options_that_a_kernel_does_not_take(
             'say it in bytes, such as "30 kB"',
         ),
         (
+            'queue.red = { min = "1 MB", max = "4.2 MB", weight = "0.1953 %" }',
+            "at most 4194303 bytes, or a larger weight",
+        ),
+        (
             'queue.red = { min = "20 kB", max = "60 kB", weight = "0.1953 %", gentle = true }',
             "the kernel's RED is not gentle",
         ),

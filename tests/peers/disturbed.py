@@ -1,18 +1,22 @@
 """The simulator against Linux in virtual time, on paths that change.
 
     nice python tests/peers/disturbed.py run FOLDER [--seeds 1000-1199] [--starts 10]
-    python tests/peers/disturbed.py show FOLDER
+    python tests/peers/disturbed.py summary FOLDER [--by]
     nice python tests/peers/disturbed.py parting SEED [--start 1]
 
 `run` draws a scenario from each seed (`drawn.changes`), runs it once on each side and, where the
 two differ, with ten start offsets a side: both sides start their flows up to 10 ms later, by the
 seed of the run. It writes a line of JSON for each run into FOLDER, and continues where it stopped.
-`show` compares: a metric agrees if its values, or the means over the starts, are within the bound,
-or if the 95 % intervals overlap and are no wider than 10 % of the mean. `parting` prints the first
+`summary` compares: a metric agrees if its values, or the means over the starts, are within the
+bound, or if the 95 % intervals overlap and are no wider than 10 % of the mean. With `--by` it tells
+bias from chance: for each controller, queue and kind of disturbance, how often the simulated value
+is more and less, and the mean ratio with its standard error. `parting` prints the first
 transmission in which the two sequences part, as packetdrill would, with both senders' states.
 
-The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`) and the recovery of
-the kernel. It needs `paceline vm prepare`.
+The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`), the recovery of
+the kernel and its RED (`per_gap`); `reno` and `dctcp` count and restart as the kernel's, and
+CoDel's target is one packet time longer, as behind the guest's token bucket. It needs
+`paceline vm prepare`.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import sys
 from collections.abc import Iterable
@@ -27,7 +32,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import drawn
-import polars as pl
 
 import paceline
 from paceline.errors import PacelineError
@@ -48,6 +52,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
 SHOWN = ("rtos", "tlps", "undos", "recovery_ns")
 #: The end of a run that is late, in seconds.
 LATE = 8
+#: The interval of the grid on which both sides are measured, in nanoseconds.
+STEP = 10_000_000
 #: Values of t at 95 %, by degrees of freedom from 1.
 T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 
@@ -56,8 +62,16 @@ def text_of(path: drawn.Drawn, side: str, *, packets: bool = False) -> str:
     """Return the scenario of one side."""
     text = path.toml()
     if side == "sim":
-        own = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
-        text = text.replace("tso_defer = true\n", own)
+        hosts = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
+        text = text.replace("tso_defer = true\n", hosts)
+        text = text.replace("red = { ", "red = { per_gap = true, ")
+        # The guest's token bucket takes a packet from CoDel one packet time before it leaves.
+        target = f'codel", target = "{5 + 12 / path.rate:.3f} ms"'
+        text = text.replace('codel"', target)
+        for name in ("reno", "dctcp"):
+            own = ", linux_rounding = true" if name == "dctcp" else ""
+            like = f'{{ name = "{name}", after_idle = "halve", abc_limit = 1000000{own} }}'
+            text = text.replace(f'cc = "{name}"', f"cc = {like}")
     return text + ("[run.record]\npackets = true\n" if packets else "")
 
 
@@ -66,26 +80,30 @@ def measures(path: drawn.Drawn, run: paceline.Run) -> dict[str, float | None]:
     samples = run.samples
     flows = run.summary["flows"]
     last = samples.group_by("flow").last()
-    total = samples.group_by("t_ns", maintain_order=True).agg(pl.col("goodput_bytes").sum())
-    times = total["t_ns"].to_list()
-    bytes_ = total["goodput_bytes"].to_list()
-    end = path.duration * 1e9
-    late = [b for t, b in zip(times, bytes_, strict=True) if t >= end - LATE * 1e9]
-    recovery = samples.filter(samples["ca_state"].is_in(["Recovery", "Loss"])).height
-    step = times[1] - times[0]
+    each = [
+        (group["t_ns"].to_list(), group["goodput_bytes"].to_list(), group["ca_state"].to_list())
+        for _, group in samples.group_by("flow", maintain_order=True)
+    ]
+    bytes_ = on_grid([(times, delivered) for times, delivered, _ in each], path.duration)
+    recovery = sum(
+        after - time
+        for times, _, states in each
+        for time, after, state in zip(times, times[1:], states, strict=False)
+        if state in {"Recovery", "Loss"}
+    )
     kinds = run.events["kind"].to_list()
     tlps = run.emulation["tlp_count"] if run.emulation else run.flows["tlp_count"].sum()
     return {
         "goodput_bps": sum(flow["goodput_bps"] for flow in flows),
-        "late_bps": 8 * (late[-1] - late[0]) / LATE,
+        "late_bps": 8 * (bytes_[-1] - bytes_[-1 - round(LATE * 1e9 / STEP)]) / LATE,
         "rtt_p50_ns": _mean(flow["rtt_p50_ns"] for flow in flows),
         "rtt_p95_ns": _mean(flow["rtt_p95_ns"] for flow in flows),
         "retransmitted": float(last["retransmitted_packets"].sum()),
-        "back_ns": _back(path, times, bytes_),
+        "back_ns": _back(path, bytes_),
         "rtos": float(sum(flow["rto_count"] for flow in flows)),
         "tlps": tlps,
         "undos": float(kinds.count("undo")),
-        "recovery_ns": float(recovery * step),
+        "recovery_ns": float(recovery),
     }
 
 
@@ -94,23 +112,45 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _back(path: drawn.Drawn, times: list[int], bytes_: list[int]) -> float:
-    """Return the time to 90 % of the rate, over ten round trips, summed over the disturbances."""
-    step = times[1] - times[0]
-    span = max(1, round(10 * path.rtt * 1e6 / step))
+def on_grid(flows: list[tuple[list[int], list[int]]], duration: float) -> list[float]:
+    """Return the bytes that all flows have delivered, every STEP from zero to the end.
+
+    The kernel's samples are up to a step beside the grid, and each flow's begin with it. So the
+    bytes between two samples are interpolated.
+    """
+    total = [0.0] * (round(duration * 1e9 / STEP) + 1)
+    for times, bytes_ in flows:
+        at, after = 0, 0
+        for i in range(len(total)):
+            now = i * STEP
+            while after < len(times) and times[after] <= now:
+                at, after = after, after + 1
+            if times[at] <= now:
+                total[i] += bytes_[at]
+                if after < len(times):
+                    share = (now - times[at]) / (times[after] - times[at])
+                    total[i] += share * (bytes_[after] - bytes_[at])
+    return total
+
+
+def _back(path: drawn.Drawn, bytes_: list[float]) -> float:
+    """Return the time to 90 % of the rate, over ten round trips, summed over the disturbances.
+
+    `bytes_` is on the grid. One that the flows do not return from counts until the next is over.
+    """
+    span = max(1, round(10 * path.rtt * 1e6 / STEP))
     total = 0.0
     for number, (at, rate) in enumerate(path.ends):
         following = path.ends[number + 1][0] if number + 1 < len(path.ends) else path.duration
-        first = next((i for i, t in enumerate(times) if t >= at * 1e9), len(times))
-        found = following - at
-        for i in range(first, len(times) - span):
-            if times[i] >= following * 1e9:
+        enough = 0.9 * rate * 1e6 / 8 * 1448 / 1500 * span * STEP / 1e9
+        found = following
+        for i in range(math.ceil(at * 1e9 / STEP), len(bytes_) - span):
+            if i * STEP >= following * 1e9:
                 break
-            got = 8 * (bytes_[i + span] - bytes_[i]) / (span * step / 1e9)
-            if got >= 0.9 * rate * 1e6 * 1448 / 1500:
-                found = times[i] / 1e9 - at
+            if bytes_[i + span] - bytes_[i] >= enough:
+                found = i * STEP / 1e9
                 break
-        total += max(found, 0.0) * 1e9
+        total += max(found - at, 0.0) * 1e9
     return total
 
 
@@ -189,22 +229,72 @@ def run(folder: Path, seeds: range, starts: int) -> None:
         print(seed, "agree" if not apart else "differ: " + ", ".join(apart), flush=True)
 
 
-def show(folder: Path) -> None:
-    """Print how many pairs agree in each metric, and those that do not."""
+def ratio(results: Results, path: drawn.Drawn, metric: str) -> float | None:
+    """Return the simulated mean over Linux's, or nothing if either is zero or unknown."""
+    means = [_mean(results.values(path.seed, side, metric)) for side in SIDES]
+    return means[0] / means[1] if means[0] and means[1] else None
+
+
+def kinds_of(path: drawn.Drawn) -> set[str]:
+    """Return a path's controllers, queue, number of flows and kinds of disturbance."""
+    kinds = {re.search('"(.*?)"', flow)[1] for flow in path.flows}  # type: ignore[index]
+    kinds.add("red" if "red" in path.queue else re.search('"(.*?)"', path.queue)[1])  # type: ignore[index]
+    kinds.add(f"{len(path.flows)} flows")
+    for event in path.events:
+        key = "app" if "app =" in event else re.search(r"path\.(\w+)", event)[1]  # type: ignore[index]
+        bursts = key == "loss" and "p =" in event
+        kinds.add("outage" if "100 %" in event else "bursts" if bursts else key)
+    return kinds
+
+
+def summary(folder: Path, by: bool) -> None:
+    """Print how many pairs agree in each metric, their median ratio, and those that do not."""
     results = Results(folder)
     seeds = sorted({seed for seed, _, _ in results.found})
     paths = [drawn.changes(seed) for seed in seeds]
-    broken = [key for key, row in results.found.items() if "error" in row]
-    for metric in BOUNDS:
-        print(f"{metric}: {sum(results.agrees(p, metric) for p in paths)} of {len(paths)} agree")
+    print(f"{'metric':14}{'within':>8}{'of':>5}{'ratio':>9}{'above':>7}{'below':>7}")
+    for metric in (*BOUNDS, *SHOWN):
+        ratios = [ratio(results, path, metric) for path in paths]
+        known = [value for value in ratios if value is not None]
+        middle = f"{statistics.median(known):.4f}" if known else "none"
+        if metric not in BOUNDS:
+            print(f"{metric:14}{'':8}{len(known):5}{middle:>9}")
+            continue
+        outside = [r for r, p in zip(ratios, paths, strict=True) if not results.agrees(p, metric)]
+        above, below = (sum((r or 1) * s > s for r in outside) for s in (1, -1))
+        within = len(paths) - len(outside)
+        print(f"{metric:14}{within:8}{len(paths):5}{middle:>9}{above:7}{below:7}")
+    if by:
+        _groups(results, paths)
     for path in paths:
         for metric in results.differs(path):
             means = [_mean(results.values(path.seed, side, metric)) for side in SIDES]
             count = len(results.values(path.seed, "vm", metric))
             said = ["none" if mean is None else f"{mean:.4g}" for mean in means]
             print(f"  {path.seed} {metric}: simulated {said[0]}, Linux {said[1]}, {count} starts")
-    for key in broken:
-        print("  error:", *key, results.found[key]["error"].splitlines()[0])
+    for key, row in results.found.items():
+        if "error" in row:
+            print("  error:", *key, row["error"].splitlines()[0])
+
+
+def _groups(results: Results, paths: list[drawn.Drawn]) -> None:
+    for metric in BOUNDS:
+        print(f"{metric}: simulated over Linux")
+        groups: dict[str, list[float]] = {}
+        for path in paths:
+            value = ratio(results, path, metric)
+            if value is not None:
+                for kind in kinds_of(path):
+                    groups.setdefault(kind, []).append(math.log(value))
+        for kind, logs in sorted(groups.items()):
+            mean = statistics.fmean(logs)
+            error = statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
+            more, less = (sum(s * log > 0.01 for log in logs) for s in (1, -1))
+            mark = " biased" if abs(mean) > 3 * error else ""
+            print(
+                f"  {kind:12}{len(logs):4} paths, more in {more:3}, less in {less:3},"
+                f" mean {math.exp(mean):.3f} +- {error:.3f}{mark}"
+            )
 
 
 def parting(seed: int, start: int) -> None:
@@ -243,7 +333,7 @@ def _state(run: paceline.Run, at: int) -> str:
     rows = run.samples.filter((run.samples["flow"] == 0) & (run.samples["t_ns"] <= at))
     row = rows.row(rows.height - 1, named=True)
     names = ("ca_state", "cwnd_bytes", "ssthresh_bytes", "in_flight_bytes", "srtt_ns")
-    return ", ".join(f"{name} {row[name]}" for name in names)
+    return ", ".join(f"{name} {row.get(name)}" for name in names)
 
 
 def main() -> int:
@@ -254,7 +344,9 @@ def main() -> int:
     one.add_argument("folder", type=Path)
     one.add_argument("--seeds", default="1000-1199")
     one.add_argument("--starts", type=int, default=10)
-    verbs.add_parser("show").add_argument("folder", type=Path)
+    one = verbs.add_parser("summary")
+    one.add_argument("folder", type=Path)
+    one.add_argument("--by", action="store_true")
     one = verbs.add_parser("parting")
     one.add_argument("seed", type=int)
     one.add_argument("--start", type=int, default=1)
@@ -263,8 +355,8 @@ def main() -> int:
         case "run":
             first, _, last = asked.seeds.partition("-")
             run(asked.folder, range(int(first), int(last or first) + 1), asked.starts)
-        case "show":
-            show(asked.folder)
+        case "summary":
+            summary(asked.folder, asked.by)
         case _:
             parting(asked.seed, asked.start)
     return 0

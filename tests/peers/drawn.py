@@ -88,7 +88,8 @@ def changes(seed: int) -> Drawn:
     marks = ", ecn = true" if ecn and kind != "droptail" else ""
     queue = f'{{ kind = "{kind}", size = "{room:.0f} B"{marks} }}'
     if kind == "red":
-        low, high = max(room / 6, 3_000), max(room / 2, 9_000)
+        # The kernel's RED takes less than 4 MiB with this weight.
+        low, high = max(room / 6, 3_000), min(max(room / 2, 9_000), 4_000_000)
         early = f'red = {{ min = "{low:.0f} B", max = "{high:.0f} B", weight = "0.1953 %"{marks} }}'
         queue = f'{{ kind = "droptail", size = "{room:.0f} B", {early} }}'
     flows = [flow(name, 0.0 if n == 0 else rng.uniform(0, 2)) for n, name in enumerate(cc)]

@@ -28,16 +28,19 @@ parameters! {
         initial_alpha: Gain(0, 1000) = Gain::ONE;
         /// Reduce by half of alpha at a window's first mark, or by half of the fraction marked when a round ends
         response: Choice(Response) = Response::Average;
+        /// Alpha in 1024ths, both of its terms rounded down, and reductions of whole segments (Linux)
+        linux_rounding: Flag = false;
         /// The fraction of the window kept after a loss (RFC 8257 3.4)
         beta: Gain(100, 990) = Gain::from_millionths(500_000);
-        /// L: segments that one ACK may add in slow start (RFC 3465 2.2)
+        /// L: segments that one ACK may add in slow start (RFC 3465 2.2); 1000000: no limit, after a
+        /// timeout neither (Linux)
         abc_limit: Count(1, 1_000_000) = 2;
         /// Slow-start threshold at the start
         initial_ssthresh: AnyBytes = Bytes::INFINITE;
         /// Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)
         pacing: Flag = false;
-        /// After nothing was sent for an RTO: restart with the initial window (RFC 5681 4.1), or
-        /// keep the window
+        /// After nothing was sent for an RTO: restart with the initial window (RFC 5681 4.1), keep
+        /// the window, or halve it for each RTO (Linux)
         after_idle: Choice(AfterIdle) = AfterIdle::Restart;
     }
 }
@@ -60,6 +63,14 @@ impl From<Parameters> for Settings {
 /// Units of a fraction, fine enough for its average.
 const ONE: u64 = 1_000_000_000;
 
+/// The kernel's unit of alpha.
+const KERNEL_ONE: u64 = 1024;
+
+/// A fraction in the kernel's unit.
+fn kernels(fraction: u64) -> u64 {
+    fraction.min(ONE) * KERNEL_ONE / ONE
+}
+
 /// `part / whole` in units of [`ONE`], at most one.
 fn fraction(part: Bytes, whole: Bytes) -> u64 {
     let scaled = u128::from(part.get()) * u128::from(ONE);
@@ -81,6 +92,7 @@ pub struct Dctcp {
     window: Window,
     g: Gain,
     response: Response,
+    linux_rounding: bool,
     /// `DCTCP.Alpha`.
     alpha: u64,
     /// `DCTCP.BytesAcked`, `DCTCP.BytesMarked` and their ratio in the last window.
@@ -100,6 +112,7 @@ impl Dctcp {
             window: Window::new(config, parameters),
             g: parameters.g,
             response: parameters.response,
+            linux_rounding: parameters.linux_rounding,
             alpha: parameters.initial_alpha.scale(ONE).min(ONE),
             bytes_acked: Bytes::ZERO,
             bytes_marked: Bytes::ZERO,
@@ -118,16 +131,42 @@ impl Dctcp {
             return false;
         }
         self.fraction = fraction(self.bytes_marked, self.bytes_acked);
-        self.alpha = (self.alpha - self.g.scale(self.alpha) + self.g.scale(self.fraction)).min(ONE);
+        self.alpha = match self.linux_rounding {
+            false => (self.alpha - self.g.scale(self.alpha) + self.g.scale(self.fraction)).min(ONE),
+            true => self.alpha_as_linux(),
+        };
         self.window_end = resolved + ack.in_flight;
         self.bytes_acked = Bytes::ZERO;
         self.bytes_marked = Bytes::ZERO;
         true
     }
 
+    /// `dctcp_update_alpha`, which counts in 1024ths: a small alpha goes to zero at once.
+    fn alpha_as_linux(&self) -> u64 {
+        let alpha = kernels(self.alpha);
+        let forgotten = match self.g.scale(alpha) {
+            0 => alpha,
+            part => part,
+        };
+        let new = u128::from(self.bytes_marked.get()) * u128::from(self.g.scale(KERNEL_ONE));
+        let new = new.checked_div(u128::from(self.bytes_acked.get()));
+        let new = u64::try_from(new.unwrap_or(0)).unwrap_or(KERNEL_ONE);
+        ((alpha - forgotten + new).min(KERNEL_ONE) * ONE).div_ceil(KERNEL_ONE)
+    }
+
     /// `cwnd * (1 - fraction / 2)` (RFC 8257 section 3.3, step 9).
     fn reduce(&mut self, fraction: u64) {
         let cwnd = self.window.cwnd();
+        if self.linux_rounding {
+            let mss = self.window.mss();
+            let segments = cwnd.get() / mss.get();
+            let cut = segments * kernels(fraction) / (2 * KERNEL_ONE);
+            let reduced = mss * (segments - cut).max(2);
+            self.window.set_ssthresh(reduced);
+            self.window.set_cwnd(reduced.min(cwnd));
+            self.growth = Bytes::ZERO;
+            return;
+        }
         let cut = u128::from(cwnd.get()) * u128::from(fraction) / u128::from(2 * ONE);
         let reduced = cwnd - Bytes::new(u64::try_from(cut).unwrap_or(u64::MAX));
         self.window.set_ssthresh(reduced);

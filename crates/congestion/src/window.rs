@@ -12,6 +12,10 @@ use crate::{Ack, CaState, Config, Ecn};
 
 /// RFC 9406 section 4.3: `L` of a sender that does not pace; one that paces has no limit.
 const HYSTART_L: u64 = 8;
+const HALF: Gain = Gain::from_millionths(500_000);
+const THREE_QUARTERS: Gain = Gain::from_millionths(750_000);
+/// The value of `abc_limit` with which there is none.
+const NO_LIMIT: u32 = 1_000_000;
 /// Linux `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
 const PACING_SS_RATIO: Gain = Gain::from_millionths(2_000_000);
 const PACING_CA_RATIO: Gain = Gain::from_millionths(1_200_000);
@@ -82,6 +86,9 @@ choice! {
         Restart = "restart" default,
         /// Unchanged.
         Keep = "keep",
+        /// Halved for each timeout of the pause, down to the initial window, and the threshold is at
+        /// least three quarters of it (Linux).
+        Halve = "halve",
     }
 }
 
@@ -96,7 +103,8 @@ macro_rules! window_parameters {
                 #[doc = $beta_source]
                 beta: Gain(100, 990) = $beta;
                 $($own)*
-                /// L: segments that one ACK may add in slow start without HyStart++ (RFC 3465 2.2)
+                /// L: segments that one ACK may add in slow start without HyStart++ (RFC 3465 2.2);
+                /// 1000000: no limit, after a timeout neither (Linux)
                 abc_limit: Count(1, 1_000_000) = 2;
                 /// Slow-start threshold at the start
                 #[doc = $ssthresh_source]
@@ -108,7 +116,7 @@ macro_rules! window_parameters {
                 /// Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)
                 ecn: Flag = false;
                 /// After nothing was sent for an RTO: restart with the initial window (RFC 5681
-                /// 4.1), or keep the window
+                /// 4.1), keep the window, or halve it for each RTO (Linux)
                 after_idle: Choice($crate::window::AfterIdle) = $crate::window::AfterIdle::Restart;
                 /// Periodic slowdowns, in which every flow can measure its base RTT: none, LEDBAT++'s
                 /// or BBRv1's (IETF 115, BBR and LEDBAT++)
@@ -338,11 +346,18 @@ impl Window {
 
     /// RFC 5681 section 4.1: after a pause of a retransmission timeout the window is at most the
     /// initial one, because there is no longer an ACK clock for the rest. The threshold stays. True
-    /// if it made the window smaller.
+    /// if it made the window smaller. Linux halves it instead, and raises the threshold.
     pub(crate) fn restart(&mut self) -> bool {
-        let cut = self.settings.after_idle == AfterIdle::Restart && self.cwnd > self.initial;
+        let halve = self.settings.after_idle == AfterIdle::Halve;
+        if halve && !matches!(self.ca_state, CaState::Recovery | CaState::Cwr) {
+            self.set_ssthresh(self.ssthresh.max(self.cwnd * THREE_QUARTERS));
+        }
+        let cut = self.settings.after_idle != AfterIdle::Keep && self.cwnd > self.initial;
         if cut {
-            self.set_cwnd(self.initial);
+            self.set_cwnd(match halve {
+                true => self.initial.max(self.cwnd * HALF),
+                false => self.initial,
+            });
             self.cancel_slowdown();
             self.pace(Bytes::ZERO);
         }
@@ -441,7 +456,8 @@ impl Window {
     /// on a duplicate (RFC 5681 section 3.2), and only if it was in use (RFC 9438 section 5.8, RFC
     /// 7661).
     pub(crate) fn may_grow(ack: &Ack) -> bool {
-        ack.ca_state != CaState::Recovery && ack.una_advanced && ack.cwnd_limited
+        let reducing = matches!(ack.ca_state, CaState::Recovery | CaState::Cwr);
+        !reducing && ack.una_advanced && ack.cwnd_limited
     }
 
     /// Slow start, with HyStart++ if it is active. Returns the acknowledged data that is left for
@@ -466,7 +482,7 @@ impl Window {
         let l = match (self.hystart.is_active(), self.settings.pacing) {
             (true, true) => u64::MAX,
             (true, false) => HYSTART_L,
-            (false, _) if self.after_timeout => 1,
+            (false, _) if self.after_timeout && self.settings.abc_limit < NO_LIMIT => 1,
             (false, _) => u64::from(self.settings.abc_limit),
         };
         let increase = self.hystart.growth(ack.newly_acked.min(self.mss * l));

@@ -78,6 +78,12 @@ impl FRto {
     pub(crate) fn on_new_segment(&mut self) {
         self.new_segments = self.new_segments.map(|left| left.saturating_sub(1));
     }
+
+    /// The new segments are sent, and the pacer runs: Linux retransmits when its timer expires
+    /// (`tcp_tsq_write`), without waiting for the next acknowledgment.
+    pub(crate) fn on_paced(&mut self) {
+        self.new_segments = self.new_segments.filter(|left| *left > 0);
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,51 @@ pub(crate) struct RttEstimator {
     backoff: u32,
     floor: Duration,
     ceiling: Duration,
+    kernel: Deviation,
+}
+
+/// Linux's measure of the RTT's variation (`tcp_rtt_estimator`): RTTVAR is the maximum of a round
+/// trip, and falls only once a round trip.
+#[derive(Clone, Copy, Debug, Default)]
+struct Deviation {
+    /// Four mean deviations.
+    now: Duration,
+    /// Their maximum in this round trip, at least the floor.
+    most: Duration,
+    /// What the timeout adds to SRTT.
+    kept: Duration,
+    /// The round trip ends when data above this is acknowledged.
+    end: u64,
+}
+
+impl Deviation {
+    /// The first measurement.
+    fn begin(rtt: Duration, floor: Duration, nxt: u64) -> Self {
+        let kept = (rtt * 2).max(floor);
+        Self {
+            now: rtt * 2,
+            most: kept,
+            kept,
+            end: nxt,
+        }
+    }
+
+    fn update(&mut self, srtt: Duration, rtt: Duration, floor: Duration, una: u64, nxt: u64) {
+        let mean = self.now / 4;
+        let error = (srtt - rtt).max(rtt - srtt);
+        // A falling RTT does not raise the timeout as fast: a gain of 1/32 instead of 1/4.
+        self.now = match error > mean {
+            true if rtt < srtt => self.now + (error - mean) / 8,
+            _ => self.now + error - mean,
+        };
+        self.most = self.most.max(self.now);
+        self.kept = self.kept.max(self.most);
+        if una > self.end {
+            self.kept = self.kept - (self.kept - self.most) / 4;
+            self.end = nxt;
+            self.most = floor;
+        }
+    }
 }
 
 impl RttEstimator {
@@ -29,6 +74,7 @@ impl RttEstimator {
             backoff: 0,
             floor,
             ceiling,
+            kernel: Deviation::default(),
         }
     }
 
@@ -55,6 +101,25 @@ impl RttEstimator {
         self.srtt = Some(srtt);
         self.base = (srtt + (self.rttvar * 4).max(self.floor)).min(self.ceiling);
         self.backoff = 0;
+    }
+
+    /// The same, with Linux's measure of the variation. `una` and `nxt` bound the data in flight.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn on_sample_as_linux(
+        &mut self,
+        rtt: Duration,
+        latest: Duration,
+        una: u64,
+        nxt: u64,
+    ) {
+        match self.srtt {
+            None => self.kernel = Deviation::begin(rtt, self.floor, nxt),
+            Some(before) => self.kernel.update(before, rtt, self.floor, una, nxt),
+        }
+        self.on_sample(rtt, latest);
+        let srtt = self.srtt.unwrap_or(rtt);
+        self.base = (srtt + self.kernel.kept).min(self.ceiling);
     }
 
     /// 5.5: the timer expired.
@@ -113,6 +178,29 @@ mod tests {
         rtt.on_sample(ms(100), ms(100));
         assert_eq!(rtt.rto(), Duration::from_micros(251_875));
         assert_eq!((rtt.min(), rtt.latest()), (Some(ms(100)), Some(ms(100))));
+    }
+
+    #[test]
+    fn the_kernel_s_variation_by_hand() {
+        let mut rtt = RttEstimator::new(ms(1000), ms(20), ms(120_000));
+        // SRTT 100, four deviations 200: RTO 300.
+        rtt.on_sample_as_linux(ms(100), ms(100), 0, 10);
+        assert_eq!(rtt.rto(), ms(300));
+        // SRTT 105; 200 + 40 - 50 = 190, but the maximum of the round trip is 200.
+        rtt.on_sample_as_linux(ms(140), ms(140), 5, 20);
+        assert_eq!(rtt.rto(), ms(305));
+        // The end of the round trip. SRTT 104.375; 190 + 5 - 47.5 = 147.5, the maximum is 200.
+        rtt.on_sample_as_linux(ms(100), ms(100), 11, 30);
+        assert_eq!(rtt.rto(), Duration::from_micros(304_375));
+        // The next: SRTT 101.328125; the error of 24.375 is below a deviation of 36.875, so
+        // 147.5 + 24.375 - 36.875 = 135; the timeout's part falls by a quarter of 200 - 135.
+        rtt.on_sample_as_linux(ms(80), ms(80), 31, 40);
+        assert_eq!(rtt.rto(), Duration::from_nanos(101_328_125 + 183_750_000));
+        // An RTT that falls by more than a deviation, by 57.578 more: SRTT 89.912..; 135 + 57.578 / 8
+        // = 142.197, and 183.75 stays until the round trip ends.
+        rtt.on_sample_as_linux(ms(10), ms(10), 35, 50);
+        assert_eq!(rtt.rto(), Duration::from_nanos(89_912_110 + 183_750_000));
+        assert_eq!(rtt.kernel.now, Duration::from_nanos(142_197_265));
     }
 
     #[test]

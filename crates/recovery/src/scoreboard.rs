@@ -504,6 +504,11 @@ impl Scoreboard {
         first.is_some_and(|first| first.packet.send_time > time)
     }
 
+    /// When the first segment was sent last.
+    pub(crate) fn first_sent(&self) -> Option<Instant> {
+        Some(self.segments.front()?.packet.send_time)
+    }
+
     /// Whether a retransmission is in flight.
     pub(crate) fn has_retransmission_out(&self) -> bool {
         let mut segments = self.segments.iter();

@@ -177,7 +177,7 @@ impl<C: Controller> Sender<C> {
             known: SackBlocks::default(),
         };
         if let Some(rtt) = handshake_rtt {
-            sender.rtt.on_sample(rtt, rtt);
+            sender.sample_rtt(rtt, rtt);
             sender.delivery.on_rtt(rtt);
         }
         sender
@@ -538,6 +538,9 @@ impl<C: Controller> Sender<C> {
             }
         } else {
             self.frto.on_new_segment();
+            if self.outputs.pacing_rate.is_some() && self.config.recovery == Recovery::Linux {
+                self.frto.on_paced();
+            }
         }
         if let Some(prr) = &mut self.prr {
             prr.on_send(len);
@@ -553,13 +556,17 @@ impl<C: Controller> Sender<C> {
         );
 
         // RFC 6298 5.1; as in Linux, retransmitting the first segment restarts the timer.
-        if self.rto.is_none() || first || probe {
+        let linux = self.config.recovery == Recovery::Linux;
+        if linux {
+            let restarts = probe || (first && self.reorder.is_none());
+            self.arm_sent_as_linux(now, restarts, !retransmission && !probe);
+        } else if self.rto.is_none() || first || probe {
             self.rto = Some(self.rtt.expiry(now));
         }
         if probe {
             self.tlp.on_probe(nxt, probed);
             self.stats.tlp_count += 1;
-        } else if !retransmission {
+        } else if !retransmission && !linux {
             self.arm_probe(now);
         }
         let push = self.config.push && !retransmission && self.pushes(now);

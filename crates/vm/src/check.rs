@@ -177,6 +177,18 @@ fn beyond_red(red: &Red) -> Vec<(&'static str, &'static str, String)> {
         let hint = "say it in bytes, such as \"30 kB\"".to_owned();
         beyond.push((key, "the kernel's RED counts bytes", hint));
     }
+    // `red_check_params`: a threshold's highest bit and the weight's share 32 bits.
+    let most = red_weight(red.weight).map(|log| (1_u64 << (31 - log)) - 1);
+    if let (Some(most), Size::Bytes(max)) = (most, red.max)
+        && max.get() > most
+    {
+        let hint = format!("at most {most} bytes, or a larger weight");
+        beyond.push((
+            "max",
+            "too much for the kernel's RED with this weight",
+            hint,
+        ));
+    }
     if red.gentle {
         let hint = "gentle = false".to_owned();
         beyond.push(("gentle", "the kernel's RED is not gentle", hint));

@@ -215,3 +215,34 @@ fn fractions_are_shown_in_millionths() {
     assert_eq!(shown(ONE / 2), Gain::from_millionths(500_000));
     assert_eq!(shown(ONE), Gain::from_millionths(1_000_000));
 }
+
+#[test]
+fn linux_counts_alpha_in_1024ths_and_cuts_whole_segments() {
+    let options = [("linux_rounding", OptionValue::Flag(true))];
+    let mut flow = Flow::new(44, &options);
+    // 1024 - 64 = 960, - 60 = 900, - 56 = 844.
+    for expected in [960, 900, 844] {
+        flow.window(0);
+        assert_eq!(kernels(flow.cc.alpha), expected);
+    }
+    // Below 16 the sixteenth is zero, and alpha becomes zero.
+    let mut before = 844;
+    while before >= 16 {
+        flow.window(0);
+        assert_eq!(kernels(flow.cc.alpha), before - before / 16);
+        before -= before / 16;
+    }
+    flow.window(0);
+    assert_eq!(flow.cc.alpha, 0);
+    // 44 * 46 / 2048 is below a segment, 44 * 47 / 2048 is not.
+    for (alpha, kept) in [(46, 44), (47, 43)] {
+        let mut flow = Flow::new(44, &options);
+        flow.cc.reduce((alpha * ONE).div_ceil(KERNEL_ONE));
+        assert_eq!(flow.cc.cwnd().get() / MSS, kept, "{alpha}");
+    }
+    // A tenth marked: 64 / 10 = 6 more.
+    let mut flow = Flow::new(100, &options);
+    flow.cc.bytes_acked = Bytes::new(100 * MSS);
+    flow.cc.bytes_marked = Bytes::new(10 * MSS);
+    assert_eq!(kernels(flow.cc.alpha_as_linux()), 966);
+}

@@ -41,3 +41,33 @@ fn a_small_window_stays() {
     flow.controller.on_idle_restart(flow.now);
     assert_eq!(flow.cwnd(), MSS);
 }
+
+/// Linux's `tcp_cwnd_restart`: once for each timeout of the pause.
+#[test]
+fn linux_halves_the_window_and_raises_the_threshold() {
+    for name in ["reno", "cubic", "dctcp"] {
+        let options = [("after_idle", OptionValue::Choice("halve"))];
+        let mut flow = Flow::new(name, 10, RTT, &options);
+        for _ in 0..90 {
+            flow.ack(MSS);
+        }
+        flow.recover();
+        let reduced = flow.cwnd();
+        for _ in 0..1000 {
+            if flow.cwnd() < 2 * reduced {
+                flow.round();
+            }
+        }
+        let cwnd = flow.cwnd();
+        assert!(cwnd >= 2 * reduced, "{name}");
+        flow.controller.on_idle_restart(flow.now);
+        assert_eq!(flow.cwnd(), cwnd / 2, "{name}");
+        let ssthresh = flow.ssthresh();
+        assert_eq!(ssthresh, 3 * cwnd / 4, "{name}");
+        for _ in 0..4 {
+            flow.controller.on_idle_restart(flow.now);
+        }
+        assert_eq!(flow.cwnd(), 10 * MSS, "{name}");
+        assert_eq!(flow.ssthresh(), ssthresh, "{name}");
+    }
+}

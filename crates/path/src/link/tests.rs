@@ -360,6 +360,7 @@ fn red_marks_or_drops_in_a_standing_queue() {
         weight: Gain::from_millionths(200_000),
         ecn: true,
         gentle: false,
+        per_gap: false,
     };
     let mut link = capable(Aqm::Red(red));
     let mut dropped = Vec::new();

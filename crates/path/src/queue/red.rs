@@ -24,6 +24,10 @@ parameters! {
         /// Whether the probability rises to 1 between `max` and twice `max`, instead of jumping to
         /// 1 at `max`.
         gentle: Flag = false;
+        /// Whether one random number decides the gap between two signals, as in the paper's
+        /// section 11 and in Linux, and not one for each packet, as in its figure 2. There are
+        /// fewer signals while the average falls.
+        per_gap: Flag = false;
     }
     check Red::refuses
 }
@@ -70,6 +74,8 @@ pub(crate) struct RedState {
     average: f64,
     /// Packets since the last signal while the average is above `min`; none below it.
     count: Option<u64>,
+    /// With `per_gap`: the signal comes when `count` times p_b reaches it.
+    gap: f64,
     rng: Rng,
 }
 
@@ -87,19 +93,34 @@ impl Early for RedState {
             max: amount(red.max),
             average: 0.0,
             count: None,
+            gap: 0.0,
             rng: Rng::new(seed),
         }
     }
 
     fn judge(&mut self, found: Found) -> Signal {
+        let begins = self.count.is_none();
         let Some(chance) = self.chance(found) else {
-            self.count = Some(0);
+            self.count = (!self.red.per_gap).then_some(0);
             return Signal::Drop;
         };
-        if chance == 0.0 || draw(&mut self.rng) >= chance {
+        let signals = match (self.red.per_gap, self.count) {
+            (false, _) => chance > 0.0 && draw(&mut self.rng) < chance,
+            (true, None) => false,
+            // Linux's `red_action`: the first packet of a gap starts it.
+            (true, Some(_)) if begins => {
+                self.gap = draw(&mut self.rng);
+                false
+            }
+            (true, Some(count)) => count as f64 * self.base() >= self.gap,
+        };
+        if !signals {
             return Signal::None;
         }
         self.count = Some(0);
+        if self.red.per_gap {
+            self.gap = draw(&mut self.rng);
+        }
         match self.red.ecn {
             true => Signal::MarkOrDrop,
             false => Signal::Drop,
@@ -122,8 +143,8 @@ impl RedState {
                 keep * self.average + (1.0 - keep) * queue as f64
             }
         };
-        let (min, max) = (self.min as f64, self.max as f64);
-        if self.average < min {
+        let max = self.max as f64;
+        if self.average < self.min as f64 {
             self.count = None;
             return Some(0.0);
         }
@@ -133,14 +154,22 @@ impl RedState {
         }
         let count = self.count.map_or(0, |count| count + 1);
         self.count = Some(count);
-        let most = share(self.red.probability);
-        let base = match self.average < max {
-            true => most * (self.average - min) / (max - min),
-            false => most + (1.0 - most) * (self.average - max) / max,
-        };
+        let base = self.base();
         // The gap between two signals is uniform: p_a = p_b / (1 - count p_b).
         let left = 1.0 - count as f64 * base;
         Some(if left > base { base / left } else { 1.0 })
+    }
+}
+
+impl RedState {
+    /// The probability for the average alone: p_b.
+    fn base(&self) -> f64 {
+        let (min, max) = (self.min as f64, self.max as f64);
+        let most = share(self.red.probability);
+        match self.average < max {
+            true => most * (self.average - min) / (max - min),
+            false => most + (1.0 - most) * (self.average - max) / max,
+        }
     }
 }
 
@@ -241,6 +270,40 @@ mod tests {
         // Below `min` none; from `max` on all, and those are dropped.
         assert_eq!(state.judge(found(4)), Signal::None);
         assert_eq!(state.judge(found(15)), Signal::Drop);
+    }
+
+    #[test]
+    fn one_number_decides_a_gap() {
+        // At an average of 10 p_b is 0.05: the gap is uniform over 1 to 20 packets.
+        let mut state = red(1_000_000);
+        state.red.per_gap = true;
+        let signals: Vec<Signal> = (0..100_000).map(|_| state.judge(found(10))).collect();
+        let gaps: Vec<usize> = signals
+            .split_inclusive(|signal| *signal == Signal::MarkOrDrop)
+            .skip(1)
+            .map(<[Signal]>::len)
+            .collect();
+        assert_eq!(gaps.iter().max(), Some(&20));
+        let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
+        assert!((mean - 10.5).abs() < 0.2, "{mean}");
+        // The average falls after a signal: with a number of .9 p_b times the count reaches 0.5, at
+        // 10, and then no more. One number for each packet would signal nearly always.
+        state.gap = 0.9;
+        state.count = Some(0);
+        let falling = (0..200).map(|n| state.judge(found(if n < 10 { 10 } else { 5 })));
+        assert!(
+            falling
+                .collect::<Vec<_>>()
+                .iter()
+                .all(|s| *s == Signal::None)
+        );
+        // Below `min` a gap begins again; from `max` on all are dropped.
+        state.judge(found(4));
+        assert_eq!(state.count, None);
+        assert_eq!(state.judge(found(15)), Signal::Drop);
+        assert_eq!(state.count, None);
+        assert_eq!(state.judge(found(10)), Signal::None);
+        assert_eq!(state.count, Some(0));
     }
 
     #[test]

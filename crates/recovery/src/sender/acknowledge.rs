@@ -116,6 +116,8 @@ impl<C: Controller> Sender<C> {
         if ack.ack > self.board.nxt() {
             return;
         }
+        let linux = self.config.recovery == Recovery::Linux;
+        let other = linux && (self.reorder.is_some() || self.tlp.deadline().is_some());
         // Before anything leaves the pipe (draft 4.1.2.4; and the window's utilisation).
         self.check_app_limited();
         self.idle = None;
@@ -148,6 +150,10 @@ impl<C: Controller> Sender<C> {
             self.tell_ack(now, ack, &before, &news);
         }
         // Timers (RFC 6298 5.2, 5.3; RFC 8985 7.2).
+        if linux {
+            self.arm_as_linux(now, &news, other);
+            return;
+        }
         if self.board.is_empty() {
             self.rto = None;
         } else if news.restarts {
@@ -323,13 +329,18 @@ impl<C: Controller> Sender<C> {
         }
         if !self.recovering() {
             let disorder = self.board.sacked_count() > 0 || self.newreno.is_disordered();
-            self.state = if disorder {
+            self.state = if self.state == CaState::Cwr && self.board.una() <= self.recovery_point {
+                CaState::Cwr
+            } else if disorder {
                 CaState::Disorder
             } else {
                 CaState::Open
             };
         }
 
+        if !self.recovering() && self.state != CaState::Cwr {
+            self.prr = None;
+        }
         if let Some(prr) = &mut self.prr {
             let safe = una_advanced && lost == 0;
             // A spurious retransmission has left the network as well (Linux's `tcp_dsack_seen`).
@@ -362,13 +373,47 @@ impl<C: Controller> Sender<C> {
         }
     }
 
+    /// `tcp_set_xmit_timer`. The kernel has one timer, so that the retransmission timer does not run
+    /// while another does: after that it is counted from the last transmission of the first segment
+    /// (`tcp_rearm_rto`), not from the acknowledgment. `other` says that another was running.
+    #[cold]
+    #[inline(never)]
+    fn arm_as_linux(&mut self, now: Instant, news: &News, other: bool) {
+        if self.can_probe() {
+            if news.advanced {
+                let rto = self.rtt.expiry(now);
+                self.arm_probe_before(now, Some(rto));
+                self.rto = self.tlp.deadline().is_none().then_some(rto);
+            }
+            return;
+        }
+        self.tlp.disarm();
+        if self.reorder.is_some() || self.board.is_empty() {
+            self.rto = None;
+        } else if other || self.rto.is_none() {
+            self.rto = self.head_expiry(now);
+        } else if news.restarts {
+            self.rto = Some(self.rtt.expiry(now));
+        }
+    }
+
     /// An RTT sample from these send times.
     fn measure(&mut self, arrival: Instant, times: SendTimes) -> Duration {
         let rtt = arrival.since(times.latest);
-        self.rtt.on_sample(arrival.since(times.earliest), rtt);
+        self.sample_rtt(arrival.since(times.earliest), rtt);
         self.delivery.on_rtt(rtt);
         self.tlp.on_rtt();
         rtt
+    }
+
+    #[inline]
+    pub(super) fn sample_rtt(&mut self, rtt: Duration, latest: Duration) {
+        if self.config.recovery == Recovery::Linux {
+            let (una, nxt) = (self.board.una(), self.board.nxt());
+            self.rtt.on_sample_as_linux(rtt, latest, una, nxt);
+        } else {
+            self.rtt.on_sample(rtt, latest);
+        }
     }
 
     fn tell_ack(&mut self, now: Instant, ack: &Acknowledgment, before: &Before, news: &News) {
@@ -399,7 +444,12 @@ impl<C: Controller> Sender<C> {
             receiver_delay: news.receiver_delay,
             ece: ack.ece,
         };
+        let cwnd = self.outputs.cwnd;
         self.tell(|controller| controller.on_ack(&told));
+        let marked = self.config.recovery == Recovery::Linux && told.is_marked();
+        if marked && self.outputs.cwnd <= cwnd {
+            self.enter_cwr(cwnd, news.delivered, news.advanced && news.lost == 0);
+        }
         if self.outputs.marks_app_limited {
             self.delivery.mark_app_limited(in_flight);
         }

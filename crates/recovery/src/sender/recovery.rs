@@ -76,6 +76,23 @@ impl<C: Controller> Sender<C> {
         true
     }
 
+    /// Linux reduces the window over a round trip also after marks (`tcp_enter_cwr`), from `cwnd`
+    /// to the controller's, which does not grow meanwhile, even if that is no less. The queue still
+    /// marks then.
+    #[cold]
+    pub(super) fn enter_cwr(&mut self, cwnd: Bytes, delivered: u64, safe: bool) {
+        let reducing = self.recovering() || self.state == CaState::Cwr;
+        if reducing || self.outputs.recovery_window != RecoveryWindow::Prr {
+            return;
+        }
+        self.state = CaState::Cwr;
+        self.recovery_point = self.board.nxt();
+        let ssthresh = self.outputs.cwnd.get();
+        let mut prr = Prr::new(Bound::SafeAck, ssthresh, cwnd.get(), self.config.mss);
+        prr.on_ack(delivered, self.board.in_flight(), safe);
+        self.prr = Some(prr);
+    }
+
     fn begin_undo(&mut self) {
         let resent = self.board.resent_count();
         self.undo.begin(self.board.una(), resent, resent > 0);
@@ -118,12 +135,17 @@ impl<C: Controller> Sender<C> {
                 // `tcp_rack_reo_timeout` counts a packet as delivered.
                 prr.on_ack(u64::from(self.config.mss), self.board.in_flight(), false);
             }
+            if linux && self.reorder.is_none() {
+                self.rto = self.head_expiry(now);
+            }
         }
         if self.tlp.deadline().is_some_and(|deadline| deadline <= now) {
             self.tlp.disarm();
             if self.can_probe() {
                 self.urgent = Urgent::Probe;
                 self.rto = Some(self.rtt.expiry(now));
+            } else if self.rto.is_none() {
+                self.rto = self.head_expiry(now);
             }
         }
         if self.rto.is_some_and(|deadline| deadline <= now) {
@@ -191,10 +213,38 @@ impl<C: Controller> Sender<C> {
     }
 
     pub(super) fn arm_probe(&mut self, now: Instant) {
+        self.arm_probe_before(now, self.rto);
+    }
+
+    /// Arms the probe's timer, no later than the retransmission timer at `rto`.
+    #[inline]
+    pub(super) fn arm_probe_before(&mut self, now: Instant, rto: Option<Instant>) {
         if self.can_probe() {
             let single = (self.board.len() == 1).then_some(self.config.max_ack_delay);
-            self.tlp.arm(now, self.rtt.srtt(), single, self.rto);
+            self.tlp.arm(now, self.rtt.srtt(), single, rto);
         }
+    }
+
+    /// The timer after a transmission: of new data, or of what `restarts` the retransmission timer.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn arm_sent_as_linux(&mut self, now: Instant, restarts: bool, new: bool) {
+        if self.board.len() == 1 || restarts {
+            self.rto = Some(self.rtt.expiry(now));
+        }
+        if new {
+            let rto = self.head_expiry(now).filter(|head| *head > now);
+            self.arm_probe_before(now, rto);
+        }
+    }
+
+    /// When the retransmission timer expires, counted from the last transmission of the first
+    /// segment (`tcp_rto_delta_us`), but not in the past.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn head_expiry(&self, now: Instant) -> Option<Instant> {
+        let sent = self.board.first_sent()?;
+        Some(self.rtt.expiry(sent).max(now))
     }
 
     /// The earliest timer: retransmission, probe, reordering, or the pacer's release if something

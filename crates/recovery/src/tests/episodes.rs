@@ -253,3 +253,39 @@ fn a_block_that_was_beyond_what_was_sent_counts_later() {
     );
     assert_eq!(sender.audit(), Ok(()));
 }
+
+/// How many segments each acknowledgment of a window of ten releases; the first has an echo of a
+/// mark, to which the controller halves its window.
+fn released_after_a_mark(recovery: Recovery) -> Vec<usize> {
+    let config = SenderConfig {
+        mss: MSS,
+        recovery,
+        ..SenderConfig::default()
+    };
+    let mut sender = Sender::new(config, Window::new(10), at(0), None);
+    send(&mut sender, at(0), 10);
+    sender.write(at(0), 100 * u64::from(MSS));
+    let mut answer = |number: u64| {
+        let now = at(40 + number);
+        let answer = Acknowledgment {
+            ece: number == 1,
+            ..ack(number, at(0), &[])
+        };
+        sender.on_ack(now, &answer);
+        let cwr = matches!(recovery, Recovery::Linux) && number < 11;
+        assert_eq!(sender.ca_state() == CaState::Cwr, cwr, "{number}");
+        std::iter::from_fn(|| sender.poll_transmit(now)).count()
+    };
+    (1..=12).map(&mut answer).collect()
+}
+
+#[test]
+fn the_kernel_reduces_the_window_over_a_round_trip_after_a_mark() {
+    // PRR: of n delivered segments half are sent, rounded up; at the ninth five are in flight, the
+    // window. The episode ends with the first
+    // acknowledgment of data sent in it.
+    let kernel = released_after_a_mark(Recovery::Linux);
+    assert_eq!(kernel, [1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1]);
+    let default = released_after_a_mark(Recovery::RackPrr);
+    assert_eq!(default, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]);
+}

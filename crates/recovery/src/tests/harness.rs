@@ -43,6 +43,8 @@ pub(super) struct Window {
     pub recovery: RecoveryWindow,
     /// Whether it grows after a timeout.
     pub slow_start: bool,
+    /// What it is at least once something is acknowledged after a timeout.
+    pub least: u64,
     pub told: Vec<Told>,
     pub acks: Vec<Ack>,
     pub losses: Vec<Lost>,
@@ -58,6 +60,7 @@ impl Window {
             quantum: Bytes::INFINITE,
             recovery: RecoveryWindow::Prr,
             slow_start: false,
+            least: 0,
             told: Vec::new(),
             acks: Vec::new(),
             losses: Vec::new(),
@@ -87,8 +90,12 @@ impl Controller for Window {
     fn on_ack(&mut self, ack: &Ack) {
         self.told.push(Told::Ack(ack.ca_state));
         self.acks.push(*ack);
+        if ack.ece {
+            self.cwnd = self.reduced;
+        }
         if self.slow_start && ack.ca_state == CaState::Loss && ack.una_advanced {
             self.cwnd += ack.newly_acked.get().min(u64::from(MSS));
+            self.cwnd = self.cwnd.max(self.least);
         }
     }
     fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {

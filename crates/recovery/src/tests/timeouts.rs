@@ -407,3 +407,72 @@ fn a_lost_retransmission_does_not_pin_the_window_of_the_rest() {
     let rounds = a_long_loss_and_two_lost_again(crate::Recovery::Linux);
     assert_eq!(rounds, [1, 2, 4, 2, 3, 3, 3, 3, 3, 3, 3, 172]);
 }
+
+/// The time from the last acknowledgment to the probe, with ten segments in flight over a link that
+/// takes 30 ms for each and carries nothing from the 180th on.
+fn probe_of_a_full_queue(recovery: crate::Recovery) -> Duration {
+    let config = SenderConfig {
+        recovery,
+        ..config()
+    };
+    let mut free = Instant::ZERO;
+    let queue = move |number: u64, segment: &Segment| {
+        free = free.max(segment.sent) + ms(30);
+        match number < 180 {
+            true => vec![free.since(segment.sent)],
+            false => vec![],
+        }
+    };
+    let mut world = world(config, queue, |_, _| vec![ms(0)]);
+    world.run(at(10_000));
+    let last = world.sent[189].sent;
+    assert_eq!(last.since(world.sent[180].sent), ms(270));
+    world.sent[190].sent.since(last)
+}
+
+#[test]
+fn the_kernel_s_probe_is_no_later_than_the_timeout_of_the_first_segment() {
+    // The RTT is 300 ms, so that two of them are beyond the timeout of 300 + 200 ms. It is counted
+    // from the acknowledgment, by the kernel from the first segment: 270 ms before.
+    let near = |probe: Duration, expected| probe.max(expected) - probe.min(expected) < ms(8);
+    let default = probe_of_a_full_queue(crate::Recovery::RackPrr);
+    assert!(near(default, ms(500)), "{default:?}");
+    let kernel = probe_of_a_full_queue(crate::Recovery::Linux);
+    assert!(near(kernel, ms(230)), "{kernel:?}");
+}
+
+/// The transmissions between the first acknowledgment after a timeout and the next, in segments,
+/// with a pacer and a window of at least four segments.
+fn after_a_paced_timeout(recovery: crate::Recovery) -> Vec<u64> {
+    let config = SenderConfig {
+        recovery,
+        ..F_RTO_ALONE
+    };
+    let mut world = world(config, spike(at(300), &LOST), direct);
+    let mut controller = Window::new(10);
+    controller.slow_start = true;
+    controller.least = 4000;
+    controller.rate = Some(paceline_units::Rate::from_bps(8_000_000));
+    controller.quantum = Bytes::new(2000);
+    world.sender = crate::Sender::new(config, controller, Instant::ZERO, None);
+    world.sender.write(world.now, 200_000);
+    world.sender.close();
+    finish(&mut world);
+    let first = world.sent.iter().position(|segment| segment.retransmission);
+    let sent = &world.sent[first.unwrap()..];
+    let echoed = sent[1].sent;
+    let answered = |segment: &&Segment| segment.sent < echoed + ms(20);
+    let numbers = sent[1..].iter().take_while(answered);
+    numbers.map(|segment| segment.seq / 1000).collect()
+}
+
+const LOST: [u64; 10] = [30, 31, 32, 33, 34, 35, 36, 37, 38, 39];
+
+#[test]
+fn the_kernel_s_pacer_does_not_wait_for_the_answer_to_the_new_segments() {
+    let default = after_a_paced_timeout(crate::Recovery::RackPrr);
+    let kernel = after_a_paced_timeout(crate::Recovery::Linux);
+    assert!(default.len() == 2 && default.iter().all(|number| !LOST.contains(number)));
+    assert_eq!(kernel[..2], default);
+    assert!(kernel[2..].len() == 2 && kernel[2..].iter().all(|number| LOST.contains(number)));
+}
