@@ -3,7 +3,7 @@
 use super::follow::{Followed, Probe, is_probe_rtt};
 use super::pace::{Pace, TOGETHER};
 use super::recording::Recording;
-use super::windows::{Did, State, Window, median, share, windows};
+use super::windows::{Did, State, Window, episodes, median, share, windows};
 
 /// Whether a check holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,47 @@ const SYSTEMATIC: f64 = 0.8;
 const LEAST_BDP: f64 = 8.0;
 /// So many packets beyond a window are tolerated.
 const TOLERATED: f64 = 3.0;
+
+/// A burst that neither the window nor the application limits.
+struct Burst {
+    state: State,
+    /// Which of the times in this state.
+    episode: u32,
+    gain: f64,
+    bytes: f64,
+    /// What the bandwidth allowed, in bytes.
+    allowed: f64,
+    at: u64,
+}
+
+/// The episode that has most of what is bad, if there are three: a shadow that lost the flow once
+/// breaks nothing.
+fn worst<T>(
+    bad: impl Iterator<Item = u32>,
+    of: &[&T],
+    episode: impl Fn(&T) -> u32,
+) -> Option<u32> {
+    let mut known: Vec<u32> = of.iter().map(|one| episode(one)).collect();
+    known.dedup();
+    if known.len() < 3 {
+        return None;
+    }
+    let mut counts = std::collections::BTreeMap::new();
+    for episode in bad {
+        *counts.entry(episode).or_insert(0) += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(episode, _)| episode)
+}
+
+/// The least share of which so many of all are a sample, by Wilson's interval of three deviations:
+/// neighbours are alike.
+fn at_least(part: usize, all: usize) -> f64 {
+    const Z2: f64 = 9.0;
+    let (n, share) = (all as f64, part as f64 / all.max(1) as f64);
+    let spread = (Z2 * (share * (1.0 - share) / n + Z2 / (4.0 * n * n))).sqrt();
+    (share + Z2 / (2.0 * n) - spread) / (1.0 + Z2 / n)
+}
 
 /// Everything that the checks look at.
 pub(super) struct Judged<'a> {
@@ -191,7 +232,8 @@ impl Judged<'_> {
 
     /// The gains, read off the bursts that neither the window nor the application limits.
     fn gains(&self) -> Vec<Check> {
-        let mut found: Vec<(State, f64, f64, f64, u64)> = Vec::new();
+        let mut found: Vec<Burst> = Vec::new();
+        let episodes = episodes(self.followed.moments.iter().map(State::of));
         let mut limited: Vec<State> = Vec::new();
         let (moments, mss) = (&self.followed.moments, f64::from(self.recording.mss));
         for (at, bytes, gap) in self.pace.bursts() {
@@ -220,29 +262,44 @@ impl Judged<'_> {
             }
             if settled && is_free && !is_pause && !moment.app_limited {
                 let ratio = bytes / gap as f64 * 1e9 / pace.max(1.0);
-                found.push((
-                    State::of(moment),
-                    ratio * moment.gain,
+                found.push(Burst {
+                    state: State::of(moment),
+                    episode: episodes[index],
+                    gain: ratio * moment.gain,
                     bytes,
-                    gap as f64 * pace / 1e9 / moment.gain,
+                    allowed: gap as f64 * pace / 1e9 / moment.gain,
                     at,
-                ));
+                });
             }
         }
         let check = |id, section, requires, state, least: f64, tolerance: f64| {
-            let of: Vec<_> = found.iter().filter(|(of, ..)| *of == state).collect();
-            let typical = median(of.iter().map(|(_, gain, ..)| *gain).collect());
+            let of: Vec<_> = found.iter().filter(|burst| burst.state == state).collect();
             let nominal = moments.iter().filter(|moment| State::of(moment) == state);
             let nominal = median(nominal.map(|moment| moment.gain).collect()).unwrap_or(1.0);
             let bounds = (nominal * (1.0 - tolerance), nominal * (1.0 + tolerance));
-            let mean = of.iter().map(|(.., bytes, _, _)| bytes).sum::<f64>()
-                / of.iter()
-                    .map(|(.., allowed, _)| allowed)
-                    .sum::<f64>()
-                    .max(1e-9);
             let holds = |gain: f64| (bounds.0..=bounds.1).contains(&gain);
-            let verdict = match typical {
-                Some(typical) if holds(typical) || holds(mean) => Verdict::Held,
+            let typical = |of: &[&Burst]| {
+                let typical = median(of.iter().map(|burst| burst.gain).collect())?;
+                let bytes: f64 = of.iter().map(|burst| burst.bytes).sum();
+                let allowed: f64 = of.iter().map(|burst| burst.allowed).sum();
+                let mean = bytes / allowed.max(1e-9);
+                Some(if holds(typical) || !holds(mean) {
+                    typical
+                } else {
+                    mean
+                })
+            };
+            let bad = of.iter().filter(|burst| !holds(burst.gain));
+            let worst = worst(bad.map(|burst| burst.episode), &of, |burst| burst.episode);
+            let rest: Vec<_> = of
+                .iter()
+                .copied()
+                .filter(|burst| Some(burst.episode) != worst)
+                .collect();
+            let measured = typical(&of);
+            let measured = typical(&rest).filter(|gain| holds(*gain)).or(measured);
+            let verdict = match measured {
+                Some(gain) if holds(gain) => Verdict::Held,
                 Some(_) if of.len() as f64 >= least => Verdict::Broken,
                 _ => Verdict::NotSeen,
             };
@@ -255,13 +312,7 @@ impl Judged<'_> {
                 id,
                 section,
                 requires,
-                measured: typical.map(|typical| {
-                    if holds(mean) && !holds(typical) {
-                        mean
-                    } else {
-                        typical
-                    }
-                }),
+                measured,
                 bounds,
                 unit: "",
                 count: of.len(),
@@ -270,10 +321,7 @@ impl Judged<'_> {
                 } else {
                     verdict
                 },
-                at: of
-                    .iter()
-                    .find(|(_, gain, ..)| !holds(*gain))
-                    .map(|one| one.4),
+                at: of.iter().find(|burst| !holds(burst.gain)).map(|burst| burst.at),
                 why: is_selected.then_some("the window limits the flow nearly always"),
             }
         };
@@ -348,13 +396,24 @@ impl Judged<'_> {
             .collect();
         let bad: Vec<_> = of
             .iter()
+            .copied()
             .filter(|window| kinds.contains(&window.did))
             .collect();
-        let share = bad.len() as f64 / of.len().max(1) as f64;
+        let worst = worst(bad.iter().map(|window| window.episode), &of, |window| {
+            window.episode
+        });
+        let count = |of: &[&Window]| {
+            let counted = of.iter().filter(|window| Some(window.episode) != worst);
+            counted.count()
+        };
+        let all = bad.len() as f64 / of.len().max(1) as f64;
+        let rest = count(&bad) as f64 / count(&of).max(1) as f64;
+        let share = if rest <= most { rest } else { all };
         let verdict = match (of.len(), share <= most) {
             (1.., true) => Verdict::Held,
             // Too few to call it broken.
             (count, _) if count < least => Verdict::NotSeen,
+            (count, _) if at_least(bad.len(), count) <= most => Verdict::CannotBeTold,
             _ => Verdict::Broken,
         };
         Check {
@@ -370,7 +429,8 @@ impl Judged<'_> {
                 .first()
                 .filter(|_| verdict == Verdict::Broken)
                 .map(|window| window.at),
-            why: None,
+            why: (verdict == Verdict::CannotBeTold)
+                .then_some("it is near the bound, and a longer recording would tell"),
         }
     }
 
@@ -670,8 +730,13 @@ impl Judged<'_> {
     }
 
     fn overall(&self) -> Check {
-        let share = share(&self.windows, Did::is_allowed);
-        let judged = self.windows.iter().filter(|window| !window.changes).count();
+        let of: Vec<_> = self.windows.iter().filter(|window| !window.changes).collect();
+        let bad = of.iter().filter(|window| !window.did.is_allowed());
+        let worst = worst(bad.map(|window| window.episode), &of, |window| window.episode);
+        let rest = of.iter().filter(|window| Some(window.episode) != worst);
+        let good = rest.clone().filter(|window| window.did.is_allowed()).count();
+        let share = good as f64 / rest.count().max(1) as f64;
+        let judged = of.len();
         let verdict = match judged {
             0..20 => Verdict::NotSeen,
             _ if share >= LIKE => Verdict::Held,

@@ -49,6 +49,8 @@ impl State {
 pub(super) struct Window {
     pub(super) at: u64,
     pub(super) state: State,
+    /// Which of the times in this state.
+    pub(super) episode: u32,
     pub(super) did: Did,
     /// The state changes about now.
     pub(super) changes: bool,
@@ -90,6 +92,16 @@ pub(super) fn share(windows: &[Window], is: impl Fn(Did) -> bool) -> f64 {
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
+}
+
+/// Numbers the times in a state.
+pub(super) fn episodes(states: impl Iterator<Item = State>) -> Vec<u32> {
+    let (mut number, mut last) = (0, None);
+    let numbers = states.map(|state| {
+        number += u32::from(last.replace(state) != Some(state));
+        number
+    });
+    numbers.collect()
 }
 
 /// Lays the flow against its shadow, a quarter of a round trip at a time.
@@ -140,12 +152,17 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
         windows.push(Window {
             at: from,
             state: State::of(middle),
+            episode: 0,
             did,
             changes,
             is_limited,
             app_limited: middle.app_limited && !is_probe_rtt(middle.phase),
         });
         from = to;
+    }
+    let numbers = episodes(windows.iter().map(|window| window.state));
+    for (window, number) in windows.iter_mut().zip(numbers) {
+        window.episode = number;
     }
     // What was sent before a change still shows after it.
     let changed: Vec<usize> = (0..windows.len()).filter(|i| windows[*i].changes).collect();
