@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 0904e38267f8364ee891572aa505fce75cd311708697218ee8a609dfe63ec16e
+// Built from web/ by `make web`. Sources: sha256 5133a7703d38de8f35f07b71d5ff47c3210b2800547e3bee282cc0a4a56443bc
 "use strict";
 (() => {
   // src/dom.ts

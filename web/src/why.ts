@@ -57,7 +57,7 @@ export const explain = (box: HTMLElement, data: Drawn, t: number): void => {
     const row = make("tr", undefined, body);
     make("th", detail.label, row).scope = "row";
     const [windows, rates] = detail.panels;
-    const cells = [within(detail.bands, t), within(detail.limits, t), value(windows, 0, t), value(windows, 1, t), value(rtt, nth, t), value(rates, 0, t), String(lost(detail, t))];
+    const cells = [within(detail.bands, t), within(detail.limits, t), value(windows, 0, t), value(windows, 1, t), value(rtt, nth, t), value(rates, 0, t), detail.lost.length ? String(lost(detail, t)) : "–"];
     for (const cell of cells) make("td", cell, row);
     const events = make("ul", undefined, make("td", undefined, row));
     const known = data.happenings.filter(({ flow, t: at }) => at <= t && (flow === null || flow === detail.flow));

@@ -42,10 +42,6 @@ pub fn follow(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) ->
     follow::follow(recording, &pace, recipe, Marks::Usual, handshake)
 }
 
-/// A flow that does less than this share of the time what its shadow allows is something else,
-/// whenever its losses were marked.
-const NEAR: f64 = 0.3;
-
 /// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
 /// set-up in nanoseconds, if it is known. A `thorough` judgement tells whether what is broken hangs
 /// on when losses were marked.
@@ -60,10 +56,9 @@ pub fn judge(
     let followed = run(Marks::Usual);
     let (likeness, mut checks) = checks::judge(recording, &pace, &followed);
     let is_broken = |check: &Check| check.verdict == Verdict::Broken;
-    if thorough && followed.lost > 0 && likeness >= NEAR && checks.iter().any(is_broken) {
-        let others = [Marks::Early, Marks::Late, Marks::AsTcp];
-        let others = &others[..if recording.is_stream { 2 } else { 3 }];
-        for &marks in others {
+    if thorough && followed.lost > 0 && checks.iter().any(is_broken) {
+        let all = [Marks::Early, Marks::Late, Marks::AsTcp];
+        for &marks in &all[..if recording.is_stream { 2 } else { 3 }] {
             let (_, others) = checks::judge(recording, &pace, &run(marks));
             for (check, other) in checks.iter_mut().zip(others) {
                 if is_broken(check) && other.verdict == Verdict::Held {

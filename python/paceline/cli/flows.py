@@ -17,11 +17,15 @@ from paceline.cli.failure import Failure, failing
 from paceline.errors import CaptureError, UnjudgeableError
 from paceline.quantities import quantity
 from paceline.runs import Run
-from paceline.study.conformance.packets import SHADOWS, Judged, agreement, causes, judge
+from paceline.study.conformance.packets import (
+    NEAR,
+    SHADOWS,
+    Judged,
+    agreement,
+    causes,
+    judge,
+)
 
-#: A flow is none of the algorithms if it does less than this share of the time what the nearest
-#: allows.
-_NEAR = 0.3
 #: What a controller's name says that it is, where that is not a shadow's name. There is more than
 #: one `bbr`.
 _NAMES = {"newreno": "reno"}
@@ -42,6 +46,8 @@ class Flow:
     judged: list[Judged]
     #: What `--as`, or its name, says that it is.
     said: str | None
+    #: Options of `bbr3` that would explain this flow and those that were judged with it.
+    causes: list[tuple[str, float]]
 
     @property
     def nearest(self) -> Judged:
@@ -52,13 +58,6 @@ class Flow:
     def name(self) -> str:
         """What a reader calls it."""
         return f"{self.target}{f' on {self.path}' if self.path else f', flow {self.flow}'}"
-
-    @cached_property
-    def causes(self) -> list[tuple[str, float]]:
-        """Options of `bbr3` that would explain it."""
-        nearest = self.nearest
-        near = self.said is not None or nearest.likeness >= _NEAR
-        return causes(nearest) if nearest.verdict == "broken" and near else []
 
     @cached_property
     def agreement(self) -> float | None:
@@ -76,7 +75,7 @@ class Flow:
             return f"{self.name} is {name}: {told}{f', {untold} cannot be told' if untold else ''}"
         if nearest.verdict == "cannot be told":
             return f"{self.name}: these packets do not tell whether it is {name}"
-        if nearest.likeness < _NEAR:
+        if nearest.likeness < NEAR:
             is_not = (
                 f"is not {name}" if self.said else f"is none of the algorithms; {name} is nearest"
             )
@@ -163,9 +162,11 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     for number in flows if flow is None else [flow]:
         try:
             judged = judge(run, number, SHADOWS if said is None else (said,))
-            found.append(Flow(run, target, None, number, judged, said))
         except UnjudgeableError as error:
             refused.append(error)
+            continue
+        broken = [judged[0]] if judged[0].verdict == "broken" else []
+        found.append(Flow(run, target, None, number, judged, said, causes(broken)))
     if not found:
         first = refused[0]
         raise Failure("unjudgeable", f"{target}: {first}", hint=first.hint, file=target)
@@ -177,26 +178,37 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
 def of_runs(controller: str, runs: Iterable[tuple[str, Run]], said: str | None) -> list[Flow]:
     """Judge the first flow of a controller's run on each path, if it sent enough for that.
 
-    All are judged by one algorithm: that which `said` or its name says that it is, or else that
-    which they are most like together.
+    All are judged by one algorithm: that which `said` or its name says that it is, or else the one
+    with the highest sum of likeness.
     """
     own = controller.rpartition(":")[2]
     own = _NAMES.get(own, own)
     said = said or (own if own in SHADOWS else None)
-    flows: list[Flow] = []
-    total = dict.fromkeys(SHADOWS, 0.0)
+    names = (said,) if said else tuple(SHADOWS)
+    found: list[tuple[str, Run, list[Judged]]] = []
     for path, run in runs:
         try:
-            flows.append(Flow(run, controller, path, 0, judge(run, 0), said))
+            found.append((path, run, judge(run, 0, names)))
         except UnjudgeableError as error:
             console.note(f"{controller} on {path}: {error}")
-            continue
-        for one in flows[-1].judged:
+            why = error
+    if not found:
+        raise Failure("unjudgeable", f"{controller}: {why}", hint=why.hint)
+    total = dict.fromkeys(names, 0.0)
+    for _, _, judged in found:
+        for one in judged:
             total[one.name] += one.likeness
-    nearest = said or max(total, key=lambda name: total[name])
-    for flow in flows:
-        flow.judged.sort(key=lambda one: one.name != nearest)
-    return flows
+    nearest = max(total, key=lambda name: total[name])
+    for _, _, judged in found:
+        judged.sort(key=lambda one: one.name != nearest)
+        # Another may have fitted it before this was judged thoroughly.
+        judged[0] = judged[0].settled()
+    broken = [judged[0] for _, _, judged in found if judged[0].verdict == "broken"]
+    known = causes(broken)
+    return [
+        Flow(run, controller, path, 0, judged, said, known if judged[0] in broken else [])
+        for path, run, judged in found
+    ]
 
 
 def show(flows: Sequence[Flow]) -> None:
@@ -252,8 +264,10 @@ def _together(flows: Sequence[Flow]) -> str:
 class Stored:
     """A verdict of before, as `--json` wrote it."""
 
-    #: By case, or by path, flow and check.
-    verdicts: dict[tuple[Any, ...], str]
+    #: The verdict of each case, by controller and id.
+    cases: dict[tuple[str, str], str]
+    #: Flows by the name of their target, path and number.
+    flows: dict[tuple[str, str | None, int], dict[str, Any]]
 
     @classmethod
     def read(cls, place: Path) -> Stored:
@@ -261,47 +275,61 @@ class Stored:
         hint = "name a file that `paceline conformance TARGET --json` wrote"
         try:
             value = json.loads(place.read_text(encoding="utf-8"))
-            return cls(dict(_verdicts(value["cases"], value["flows"])))
+            cases = {
+                (str(c["controller"]), str(c["id"])): str(c["verdict"]) for c in value["cases"]
+            }
+            flows = {
+                (Path(flow["target"]).name, flow["path"], int(flow["flow"])): {
+                    "judged_as": str(flow["judged_as"]),
+                    "verdict": str(flow["verdict"]),
+                    "checks": {str(one["id"]): str(one["verdict"]) for one in flow["checks"]},
+                }
+                for flow in value["flows"]
+            }
         except OSError as error:
             message = f"{place}: {error.strerror}"
             raise Failure("not-found", message, hint=hint, file=str(place)) from error
         except (ValueError, KeyError, TypeError) as error:
             message = f"{place} is no verdict of `conformance`"
             raise Failure("not-a-verdict", message, hint=hint, file=str(place)) from error
+        return cls(cases, flows)
 
     def worse(self, cases: list[dict[str, Any]], flows: Iterable[Flow]) -> list[str]:
-        """Return what held then and is broken now."""
-        now = dict(_verdicts(cases, [flow.as_json() for flow in flows]))
-        good, bad = ("pass", "held"), ("fail", "broken")
-        found = [key for key, verdict in now.items() if verdict in bad]
-        return [_named(key) for key in found if self.verdicts.get(key) in good]
+        """Return what held then and is broken now, or is no longer there."""
+        now = {(case["controller"], case["id"]): case["verdict"] for case in cases}
+        good = ("pass", "expected fail")
+        found = [
+            f"case {case} of {controller}"
+            for (controller, case), then in self.cases.items()
+            if then in good and now.get((controller, case), "fail") == "fail"
+        ]
+        judged = {(Path(flow.target).name, flow.path, flow.flow): flow for flow in flows}
+        for key, then in self.flows.items():
+            flow = judged.get(key)
+            if flow is None:
+                found.append(
+                    f"{key[0]}{f' on {key[1]}' if key[1] else ''}, which was not judged now"
+                )
+            elif flow.nearest.name != then["judged_as"]:
+                if then["verdict"] == "fits":
+                    found.append(f"{flow.name}, which was {then['judged_as']}")
+            else:
+                broken = (check["id"] for check in flow.nearest.having("broken"))
+                held = (name for name in broken if then["checks"].get(name) == "held")
+                found += [f"{name} of {flow.name}" for name in held]
+        return found
 
 
-def _verdicts(cases: Any, flows: Any) -> Iterable[tuple[tuple[Any, ...], str]]:
-    for case in cases:
-        yield (case["controller"], case["id"]), case["verdict"]
-    for flow in flows:
-        for check in flow["checks"]:
-            yield (flow["path"], flow["flow"], flow["judged_as"], check["id"]), check["verdict"]
-
-
-def _named(key: tuple[Any, ...]) -> str:
-    *_, check = key
-    if len(key) == 2:
-        return str(check)
-    path, flow, algorithm, check = key
-    return f"{check} of {algorithm} {f'on {path}' if path else f'in flow {flow}'}"
-
-
-def annotate(flows: Iterable[Flow]) -> None:
-    """Tell GitHub Actions, if they run this, of each broken check."""
+def annotate(flows: Iterable[Flow], *, known: bool) -> None:
+    """Tell GitHub Actions, if they run this, of each broken check; of `known` ones as a warning."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return
+    level = "warning" if known else "error"
     for flow in flows:
         for check in flow.nearest.having("broken"):
             text = f"{flow.name}: {_in_words(check)}"
             text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-            console.stderr().print(f"::error title={check['id']}::{text}", soft_wrap=True)
+            console.stderr().print(f"::{level} title={check['id']}::{text}", soft_wrap=True)
 
 
 def junit(cases: list[dict[str, Any]], flows: Iterable[Flow]) -> bytes:

@@ -26,17 +26,20 @@ DRAWN = 12
 def write_page(flows: Sequence[Flow], file: Path) -> Path:
     """Write the page of judged flows."""
     drawn = sorted(flows, key=lambda flow: flow.nearest.verdict != "broken")[:DRAWN]
-    details = [detail for flow in drawn for detail in _details(flow)]
+    several = len({flow.target for flow in flows}) > 1
+    details = [
+        detail for nth, flow in enumerate(drawn) for detail in _details(nth, flow, named=several)
+    ]
     states = dict.fromkeys(band["state"] for detail in details for band in detail["bands"])
     text = page.filled(
         "verdict.html.j2",
         {
-            "end": max(int(flow.nearest.moments["t_ns"][-1]) for flow in flows) / 1e9,
+            "end": max(int(flow.nearest.moments["t_ns"][-1]) for flow in drawn) / 1e9,
             "overview": [],
             "details": details,
             "tints": {state: state_colour(state) for state in states},
             "marks": [],
-            "happenings": [happening for flow in drawn for happening in _broken(flow)],
+            "happenings": [one for nth, flow in enumerate(drawn) for one in _broken(nth, flow)],
         },
         flows=flows,
         details=details,
@@ -57,21 +60,20 @@ def _row(check: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _broken(flow: Flow) -> list[pages.Happening]:
+def _broken(nth: int, flow: Flow) -> list[pages.Happening]:
     """Return when each check was first broken."""
     checks = [check for check in flow.nearest.having("broken") if check["t_ns"] is not None]
     told = [(check["t_ns"] / 1e9, f"{check['id']} is broken") for check in checks]
-    return [
-        {"t": at, "flow": flow.flow, "kind": "broken", "text": text} for at, text in sorted(told)
-    ]
+    return [{"t": at, "flow": nth, "kind": "broken", "text": text} for at, text in sorted(told)]
 
 
-def _details(flow: Flow) -> list[pages.Detail]:
+def _details(nth: int, flow: Flow, *, named: bool) -> list[pages.Detail]:
     """Return the plots of a flow beside its shadow, and the states that it reported itself."""
     frame = flow.nearest.moments
     place = flow.path.partition("-")[0] if flow.path else str(flow.flow)
+    place = f"{place} {flow.target}" if named else place
     detail: pages.Detail = {
-        "flow": flow.flow,
+        "flow": nth,
         "label": place,
         "panels": [page.as_json(panel) for panel in _panels(flow.nearest)],
         "bands": _bands(frame),
@@ -116,10 +118,12 @@ def _panels(judged: Judged) -> list[Panel]:
     times = [(first + (int(span) + 0.5) * width) / 1e9 for span in spans["span"]]
     flight, window = (spans[f"{name}_bytes"].to_list() for name in ("in_flight", "window"))
     pace, own = spans["pace_bps"].to_list(), spans["own_bps"].to_list()
-    panels = [_pair("In flight, and the window", "_bytes", times, ("in flight", flight), window)]
-    panels.append(_ratio("In flight over the window", times, flight, window))
+    panels = [
+        _pair("In flight, and the window", "_bytes", times, ("in flight", flight), window),
+        _pair("Pace", "_bps", times, ("pace", own), pace),
+        _ratio("In flight over the window", times, flight, window),
+    ]
     if any(value is not None for value in pace):
-        panels.insert(1, _pair("Pace", "_bps", times, ("pace", own), pace))
         panels.append(_ratio("Pace over what is allowed", times, own, pace))
     return panels
 
@@ -129,10 +133,9 @@ def _pair(
 ) -> Panel:
     label, values = own
     scale = scale_of(suffix, max(top(values), top(allowed)))
-    series = [
-        Series(label, quantity_style(0), scaled(values, scale)),
-        Series("allowed", quantity_style(1), scaled(allowed, scale)),
-    ]
+    series = [Series(label, quantity_style(0), scaled(values, scale))]
+    if any(value is not None for value in allowed):
+        series.append(Series("allowed", quantity_style(1), scaled(allowed, scale)))
     return Panel(title, scale.unit, times, series)
 
 

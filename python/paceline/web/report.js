@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 0904e38267f8364ee891572aa505fce75cd311708697218ee8a609dfe63ec16e
+// Built from web/ by `make web`. Sources: sha256 5133a7703d38de8f35f07b71d5ff47c3210b2800547e3bee282cc0a4a56443bc
 "use strict";
 (() => {
   // src/chart.ts
@@ -304,7 +304,7 @@
       const row = make("tr", void 0, body);
       make("th", detail.label, row).scope = "row";
       const [windows, rates] = detail.panels;
-      const cells = [within(detail.bands, t), within(detail.limits, t), value(windows, 0, t), value(windows, 1, t), value(rtt, nth, t), value(rates, 0, t), String(lost(detail, t))];
+      const cells = [within(detail.bands, t), within(detail.limits, t), value(windows, 0, t), value(windows, 1, t), value(rtt, nth, t), value(rates, 0, t), detail.lost.length ? String(lost(detail, t)) : "–"];
       for (const cell of cells) make("td", cell, row);
       const events = make("ul", void 0, make("td", void 0, row));
       const known = data.happenings.filter(({ flow, t: at2 }) => at2 <= t && (flow === null || flow === detail.flow));

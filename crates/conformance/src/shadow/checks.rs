@@ -35,9 +35,9 @@ impl Verdict {
 pub struct Check {
     /// Its name.
     pub id: &'static str,
-    /// The section of draft-ietf-ccwg-bbr-06 that it is of.
+    /// The section of draft-ietf-ccwg-bbr-06 that it is of, or that of an RFC.
     pub section: &'static str,
-    /// What the draft requires.
+    /// What the document requires.
     pub requires: &'static str,
     /// What was measured, if anything was.
     pub measured: Option<f64>,
@@ -698,7 +698,7 @@ impl Judged<'_> {
         let verdict = |bad: usize, all: usize| match bad as f64 / all as f64 {
             _ if all == 0 => Verdict::NotSeen,
             ..=0.1 => Verdict::Held,
-            ..=SYSTEMATIC => Verdict::CannotBeTold,
+            share if share <= SYSTEMATIC || all < 2 => Verdict::CannotBeTold,
             _ => Verdict::Broken,
         };
         vec![
@@ -744,12 +744,12 @@ impl Judged<'_> {
         };
         Check {
             id: "all",
-            section: if self.followed.is_loss_based() {
-                "RFC 5681"
-            } else {
-                "5"
+            section: match self.followed.name {
+                "reno" => "RFC 5681",
+                _ if self.followed.is_loss_based() => "RFC 9438",
+                _ => "5",
             },
-            requires: "sends what its model of the path allows",
+            requires: "sends what it allows",
             measured: (judged > 0).then_some(100.0 * share),
             bounds: (100.0 * LIKE, 100.0),
             unit: "%",

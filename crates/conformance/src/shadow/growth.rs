@@ -94,7 +94,7 @@ impl Judged<'_> {
                 .max()
         };
         let recovers = |index: usize| moments[index].phase == "Recovery";
-        let (mut shares, mut slack, mut first) = (Vec::new(), Vec::new(), None);
+        let (mut shares, mut slack, mut begins) = (Vec::new(), Vec::new(), Vec::new());
         let mut begin = None;
         for index in 1..moments.len() {
             let now = moments[index].at;
@@ -112,13 +112,13 @@ impl Judged<'_> {
             // What the window does not limit, it does not show.
             if before as f64 > 0.9 * window as f64 && moments[index].phase == "CongestionAvoidance"
             {
-                first = first.or(Some(begin));
+                begins.push(begin);
                 shares.push(after as f64 / before as f64);
                 slack.push(3.0 * mss / before as f64);
             }
         }
         let count = shares.len();
-        let measured = median(shares);
+        let measured = median(shares.clone());
         let slack = 0.04 + median(slack).unwrap_or(0.0);
         let bounds = (sections.beta - slack, sections.beta + slack);
         let verdict = match measured {
@@ -135,7 +135,12 @@ impl Judged<'_> {
             unit: "",
             count,
             verdict,
-            at: first,
+            at: begins
+                .into_iter()
+                .zip(shares)
+                .find(|(_, share)| !(bounds.0..=bounds.1).contains(share))
+                .map(|(begin, _)| begin)
+                .filter(|_| verdict == Verdict::Broken),
             why: None,
         }
     }

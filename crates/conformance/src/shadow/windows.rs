@@ -133,7 +133,8 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
         loop {
             let next = moments.get(moment + 1).map_or(u64::MAX, |next| next.at);
             let until = next.min(to);
-            allowed += moments[moment].pace.unwrap_or(f64::INFINITY) * (until - at) as f64;
+            let span = (until - at) as f64;
+            allowed += moments[moment].pace.map_or(f64::INFINITY, |pace| pace * span);
             if until <= from + width / 2 || at <= from + width / 2 {
                 middle = &moments[moment];
             }
@@ -212,7 +213,8 @@ fn did(
     } else if measured > allowed * (1.0 + TOLERANCE + least) {
         Did::TooFast
     } else if !is_limited
-        && (followed.is_loss_based() || measured < allowed * (1.0 - TOLERANCE - least))
+        && (followed.is_loss_based()
+            || (allowed.is_finite() && measured < allowed * (1.0 - TOLERANCE - least)))
     {
         if middle.app_limited || (followed.is_loss_based() && !followed.is_bulk) {
             Did::LessToSend

@@ -71,7 +71,7 @@ class Options:
     report: Path | None = None
     """Also write the flows' verdicts and plots to this file, as a page."""
     against: Path | None = None
-    """Only fail for what held in this file, an earlier output of --json (exit code 4)."""
+    """Fail only if what held in this file, an earlier output of --json, is broken (exit code 4)."""
     force: Force = False
     quick: Annotated[bool, Parameter(negative="")] = False
     """A shorter form: no golden traces, each case on one path, one baseline."""
@@ -179,8 +179,6 @@ def conformance(
     for name in controllers:
         if not (options.case or options.cases):
             judged += flows.of_runs(name, _paths(name, options), options.as_)
-    if options.report is not None and not judged:
-        raise Failure("bad-option", "--report shows flows, and none was judged", hint=_EXAMPLES)
     return _ended(options, rows, details, judged, before)
 
 
@@ -206,6 +204,10 @@ def _check_used(options: Options, controllers: list[str], recordings: list[str])
     wrong = (
         ("--traces, --recovery and --live take no target", suites and targets),
         ("--as is of packets: of a recording, or a controller", options.as_ and not judges),
+        (
+            "--report shows judged flows: name a recording, or a controller",
+            options.report and not judges,
+        ),
         ("--flow is of a recording", options.flow is not None and not (judges and recordings)),
         ("--quick is of suites and controllers", options.quick and not controllers and recordings),
         ("--cases needs --case for a recording", options.cases and recordings and not options.case),
@@ -391,12 +393,15 @@ def _ended(
 
         with store.writing(options.report, force=options.force) as fresh:
             write_page(judged, fresh)
-    flows.annotate(judged)
     worse = before.worse(cases, judged) if before is not None else []
+    flows.annotate(judged, known=before is not None and not worse)
     total = f"{len(rows)} cases: {', '.join(counts)}"
     shown: list[str | Table] = [table, *details, total] if rows else []
-    value = {"cases": cases, "flows": [flow.as_json() for flow in judged], "worse": worse}
     told = [f"Held before, broken now: {', '.join(worse)}"] if worse else []
+
+    def value() -> dict[str, object]:
+        return {"cases": cases, "flows": [flow.as_json() for flow in judged], "worse": worse}
+
     console.answer(value, *shown, lambda: flows.show(judged), *told)
     if before is not None:
         return Exit.REGRESSION if worse else Exit.OK

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +56,8 @@ _CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
 #: Rows of ``packets`` that a sender sees of its own flow, and what reaches the receiver.
 _SENT, _ACK, _RANGE, _DELIVERED = range(4)
 _KINDS = {"send": _SENT, "retransmit": _SENT, "ack": _ACK, "sack": _RANGE, "deliver": _DELIVERED}
+#: A flow is something else if it does less than this share of the time what a shadow allows.
+NEAR = 0.3
 #: The least share of time in which a flow that fits does what its shadow allows.
 _LIKE = 0.5
 #: Memory is bounded: ten minutes at 200 Mbit/s.
@@ -74,6 +76,8 @@ class Judged:
     #: Each check: its id, section, requirement, measure with bounds and unit, and verdict.
     checks: list[dict[str, Any]]
     packets: _paceline.Packets
+    #: An option of the shadow at another value, if there is one.
+    option: tuple[str, float] | None = None
 
     @classmethod
     def by(
@@ -81,14 +85,23 @@ class Judged:
         name: str,
         packets: _paceline.Packets,
         option: tuple[str, float] | None = None,
-        thorough: bool = True,
+        thorough: bool = False,
     ) -> Judged:
         """Judge packets by a shadow; `ValueError` if it has no such option at that value.
 
         If it is not `thorough`, checks are broken that hang on when losses were marked.
         """
         likeness, checks = packets.judge(name, option, thorough)
-        return cls(name, likeness, checks, packets)
+        return cls(name, likeness, checks, packets, option)
+
+    def settled(self) -> Judged:
+        """Judge it thoroughly, if that may change what is broken.
+
+        A flow that is not near is something else, whenever its losses were marked.
+        """
+        if self.likeness < NEAR or not self.having("broken"):
+            return self
+        return Judged.by(self.name, self.packets, self.option, thorough=True)
 
     @cached_property
     def moments(self) -> pl.DataFrame:
@@ -110,39 +123,34 @@ class Judged:
 
     @property
     def departure(self) -> dict[str, Any] | None:
-        """What the shadow allowed when the flow first departed for longer, and what it did."""
-        since = self.checks[-1]["t_ns"]
-        if since is None:
+        """What the shadow allowed when the flow first departed, for longer if it did, and did."""
+        times = [check["t_ns"] for check in self.having("broken") if check["t_ns"] is not None]
+        if not times:
             return None
+        since = self.checks[-1]["t_ns"] or min(times)
         return self.moments.filter(pl.col("t_ns") >= since).row(0, named=True)
 
 
 def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS) -> list[Judged]:
     """Judge a flow by the shadows of these algorithms, the one that fits best first."""
     packets = _packets(run, flow)
-    names = list(names)
-    judged = _by_each(names, packets, thorough=False)
-    if judged and judged[0].verdict != "fits":
-        return _by_each(names, packets, thorough=True)
-    return judged
-
-
-def _by_each(names: Iterable[str], packets: _paceline.Packets, *, thorough: bool) -> list[Judged]:
     # Each takes about as much memory as the packets.
     with ThreadPoolExecutor(2) as pool:
-        judged = pool.map(lambda name: Judged.by(name, packets, None, thorough), names)
-        return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
+        judged = list(pool.map(lambda name: Judged.by(name, packets), names))
+        if not any(one.verdict == "fits" for one in judged):
+            judged = list(pool.map(Judged.settled, judged))
+    return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
 
 
 def reported(run: Run, flow: int) -> pl.DataFrame:
     """Return the states that a flow's sender reported: `t_ns` and `phase`, if it did."""
     own = run.samples.filter(pl.col("flow") == flow)
-    return own.select("t_ns", pl.col("phase").cast(pl.String)).drop_nulls()
+    return own.select("t_ns", pl.col("phase").cast(pl.String)).drop_nulls().sort("t_ns")
 
 
 def agreement(run: Run, flow: int, judged: Judged) -> float | None:
     """Return the share of reported states that the shadow was in; `None` if none is one of its."""
-    own = reported(run, flow).sort("t_ns").rename({"phase": "own"})
+    own = reported(run, flow).rename({"phase": "own"})
     both = own.join_asof(judged.moments.select("t_ns", "phase"), on="t_ns").drop_nulls()
     words = {word: plain(word) for name in ("own", "phase") for word in both[name].unique()}
     both = both.with_columns(pl.col("own", "phase").replace(words))
@@ -151,25 +159,33 @@ def agreement(run: Run, flow: int, judged: Judged) -> float | None:
     return both.filter(pl.col("own") == pl.col("phase")).height / both.height
 
 
-def causes(judged: Judged) -> list[tuple[str, float]]:
-    """Return options of `bbr3` at values with which the shadow no longer departs from the flow."""
-    if judged.name != "bbr3":
+def causes(broken: Sequence[Judged]) -> list[tuple[str, float]]:
+    """Return options of `bbr3` at values with which it no longer departs from any of these flows.
+
+    The first flow says which are tried.
+    """
+    if not broken or any(one.name != "bbr3" or one.likeness < NEAR for one in broken):
         return []
     tried: dict[tuple[str, float], None] = {}
-    for check in judged.having("broken"):
-        for option, values in _CAUSES.get(check["id"], ()):
+    for check in broken[0].having("broken"):
+        for name, values in _CAUSES.get(check["id"], ()):
             for value in values or (round(check["measured"], 3),):
-                tried[option, value] = None
-    found = []
-    for option, value in tried:
-        try:
-            one = Judged.by("bbr3", judged.packets, (option, value))
-        except ValueError:
-            # Out of the option's bounds.
-            continue
-        if one.verdict == "fits" and one.likeness >= judged.likeness:
-            found.append((one.likeness, option, value))
-    return [(option, value) for _, option, value in sorted(found, reverse=True)]
+                tried[name, value] = None
+    found: list[tuple[float, tuple[str, float]]] = []
+    for option in tried:
+        likeness = 0.0
+        for judged in broken:
+            try:
+                one = Judged.by("bbr3", judged.packets, option)
+            except ValueError:
+                # Out of the option's bounds.
+                break
+            if one.likeness < judged.likeness or one.settled().verdict != "fits":
+                break
+            likeness += one.likeness
+        else:
+            found.append((likeness, option))
+    return [option for _, option in sorted(found, reverse=True)]
 
 
 def _packets(run: Run, flow: int) -> _paceline.Packets:
@@ -185,12 +201,16 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
         table.lazy()
         .filter(pl.col("flow") == flow)
         .select("t_ns", kind, "seq_bytes", "len_bytes")
-        .drop_nulls("kind")
+        .filter(
+            pl.col("kind").is_not_null(),
+            # What a damaged file says of negative places and times is not of this flow.
+            *(pl.col(name) >= 0 for name in ("t_ns", "seq_bytes", "len_bytes")),
+        )
         .collect()
     )
     sent = rows.filter(pl.col("kind") == _SENT)
     if sent.height < _LEAST:
-        message = f"flow {flow} sent {sent.height} packets, and no cycle of BBR shows in these"
+        message = f"flow {flow} sent {sent.height} packets, and these show no algorithm"
         raise UnjudgeableError((message, "record a bulk transfer of 20 s or longer"))
     described = run.flows.filter(pl.col("flow") == flow)
     usual: Any = sent["len_bytes"].mode().max()
