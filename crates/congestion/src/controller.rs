@@ -193,6 +193,8 @@ pub enum Cue {
     Probe(Instant),
     /// The next ProbeRTT is due after this time.
     ProbeRtt(Instant),
+    /// Slow start ended without a loss, at this window.
+    SlowStartEnd(Bytes),
 }
 
 /// The decisions of a controller: the results of [`Controller`]'s functions of these names.

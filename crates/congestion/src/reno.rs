@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Gain, Instant};
 
 use crate::state::state;
 use crate::window::{Phase, Window, by_window, window_parameters};
-use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
+use crate::{Ack, CaState, Config, Controller, Cue, Described, Signals, Value};
 
 window_parameters! {
     Gain::from_millionths(500_000), " (RFC 5681 3.1)";
@@ -80,6 +80,12 @@ impl Controller for Reno {
             }
         }
         self.window.end_ack(ack);
+    }
+
+    fn follow(&mut self, cue: Cue) {
+        if let Cue::SlowStartEnd(window) = cue {
+            self.window.end_slow_start(window);
+        }
     }
 
     fn on_idle_restart(&mut self, _now: Instant) {

@@ -344,6 +344,12 @@ impl Window {
         self.hystart.end();
     }
 
+    /// Slow start ended at this window.
+    pub(crate) fn end_slow_start(&mut self, window: Bytes) {
+        self.set_ssthresh(window);
+        self.set_cwnd(self.ssthresh);
+    }
+
     /// RFC 5681 section 4.1: after a pause of a retransmission timeout the window is at most the
     /// initial one, because there is no longer an ACK clock for the rest. The threshold stays. True
     /// if it made the window smaller. Linux halves it instead, and raises the threshold.

@@ -87,11 +87,7 @@ struct Burst {
 
 /// The episode that has most of what is bad, if there are three: a shadow that lost the flow once
 /// breaks nothing.
-fn worst<T>(
-    bad: impl Iterator<Item = u32>,
-    of: &[&T],
-    episode: impl Fn(&T) -> u32,
-) -> Option<u32> {
+fn worst<T>(bad: impl Iterator<Item = u32>, of: &[&T], episode: impl Fn(&T) -> u32) -> Option<u32> {
     let mut known: Vec<u32> = of.iter().map(|one| episode(one)).collect();
     known.dedup();
     if known.len() < 3 {
@@ -321,7 +317,10 @@ impl Judged<'_> {
                 } else {
                     verdict
                 },
-                at: of.iter().find(|burst| !holds(burst.gain)).map(|burst| burst.at),
+                at: of
+                    .iter()
+                    .find(|burst| !holds(burst.gain))
+                    .map(|burst| burst.at),
                 why: is_selected.then_some("the window limits the flow nearly always"),
             }
         };
@@ -730,11 +729,20 @@ impl Judged<'_> {
     }
 
     fn overall(&self) -> Check {
-        let of: Vec<_> = self.windows.iter().filter(|window| !window.changes).collect();
+        let of: Vec<_> = self
+            .windows
+            .iter()
+            .filter(|window| !window.changes)
+            .collect();
         let bad = of.iter().filter(|window| !window.did.is_allowed());
-        let worst = worst(bad.map(|window| window.episode), &of, |window| window.episode);
+        let worst = worst(bad.map(|window| window.episode), &of, |window| {
+            window.episode
+        });
         let rest = of.iter().filter(|window| Some(window.episode) != worst);
-        let good = rest.clone().filter(|window| window.did.is_allowed()).count();
+        let good = rest
+            .clone()
+            .filter(|window| window.did.is_allowed())
+            .count();
         let share = good as f64 / rest.count().max(1) as f64;
         let judged = of.len();
         let verdict = match judged {

@@ -3,7 +3,7 @@
 use paceline_congestion::{Ack, Controller, Cue};
 use paceline_units::{Bytes, Duration, Instant};
 
-use super::follow::{CYCLE, Probe, Shadow, is_probe_rtt};
+use super::follow::{CYCLE, Probe, Shadow, SlowStart, is_probe_rtt};
 use super::recording::What;
 
 /// A cue that is not given.
@@ -67,6 +67,54 @@ impl Shadow<'_> {
         if at <= soon.as_nanos() && rested >= PROBE_RTT_REST {
             let due = Instant::from_nanos(at) - Duration::from_nanos(1);
             self.controller.follow(Cue::ProbeRtt(due));
+        }
+    }
+
+    /// HyStart ends slow start by differences of microseconds between RTTs: when it does is taken
+    /// from the flow, a round trip later, by the most that it has in flight.
+    pub(super) fn cue_slow_start(&mut self, now: Instant) {
+        let Some(srtt) = self.srtt.filter(|_| self.followed.is_loss_based()) else {
+            return;
+        };
+        let SlowStart::Look(at, was_slow) = self.slow_start else {
+            return;
+        };
+        let slow = matches!(self.controller.phase(), "SlowStart" | "CSS");
+        if was_slow != slow {
+            self.slow_start = SlowStart::Look(now + srtt, slow);
+        } else if now >= at {
+            self.slow_start = SlowStart::Look(now + srtt, slow);
+            self.look_at_slow_start(now, srtt, slow);
+        }
+    }
+
+    /// A loss ends slow start for all.
+    pub(super) fn end_slow_start(&mut self, now: Instant) {
+        if let (SlowStart::Look(..), Some(srtt), true) =
+            (self.slow_start, self.srtt, self.followed.is_loss_based())
+        {
+            let slow = matches!(self.controller.phase(), "SlowStart" | "CSS");
+            self.look_at_slow_start(now, srtt, slow);
+        }
+        self.slow_start = SlowStart::Over;
+    }
+
+    fn look_at_slow_start(&mut self, now: Instant, srtt: Duration, slow: bool) {
+        let sends = &self.followed.sends;
+        let since = now.as_nanos().saturating_sub(srtt.as_nanos());
+        let recent = &sends[sends.partition_point(|(at, ..)| *at < since)..];
+        let Some(most) = recent.iter().map(|(_, in_flight, _)| *in_flight).max() else {
+            return;
+        };
+        let (window, mss) = (self.controller.cwnd().get(), u64::from(self.recording.mss));
+        let grows = !slow && most > window + 2 * mss;
+        let rests = slow && self.followed.is_bulk && most + (3 * mss).max(window / 14) < window;
+        if !slow || rests {
+            self.slow_start = SlowStart::Over;
+        }
+        if grows || rests {
+            let end = Bytes::new(most.div_ceil(mss) * mss);
+            self.controller.follow(Cue::SlowStartEnd(end));
         }
     }
 

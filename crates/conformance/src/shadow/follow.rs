@@ -94,6 +94,14 @@ enum Fate {
     Moot,
 }
 
+/// Whether the flow's first slow start is looked at again.
+#[derive(Clone, Copy)]
+pub(super) enum SlowStart {
+    /// At this time, or when the shadow is no longer in slow start, or is again.
+    Look(Instant, bool),
+    Over,
+}
+
 /// What was sent since a time, and what the pace allowed, in bytes: they tell whether the
 /// application limits the flow.
 #[derive(Clone, Copy)]
@@ -150,6 +158,7 @@ pub(super) struct Shadow<'a> {
     pub(super) rested: (u64, u64),
     /// The probe that is due now was not seen.
     pub(super) is_overdue: bool,
+    pub(super) slow_start: SlowStart,
     /// The probe that begins now is too early.
     pub(super) is_early: bool,
     /// When the shadow's last ProbeRTT was.
@@ -210,6 +219,7 @@ pub fn follow(
         counted: Counted::from(begins),
         rested: (recording.begins(), 0),
         is_overdue: false,
+        slow_start: SlowStart::Look(begins, true),
         probed_rtt: recording.begins(),
         followed: Followed {
             name: recipe.name(),
@@ -308,6 +318,7 @@ impl Shadow<'_> {
         for number in std::mem::take(&mut self.doubtful) {
             self.lose(now, number);
         }
+        self.end_slow_start(now);
         self.recovery = Some((self.highest, self.tokens.len() as u32));
         self.timed_out = true;
         self.controller.on_timeout(now, Bytes::new(self.in_flight));
@@ -409,7 +420,8 @@ impl Shadow<'_> {
             delivered: self.delivery.delivered(),
             lost: self.delivery.lost(),
             sent: self.delivery.sent(),
-            rtt,
+            // In recovery Linux's HyStart goes by what PRR allows, which no packet shows.
+            rtt: rtt.filter(|_| self.recovery.is_none() || !self.followed.is_loss_based()),
             srtt: self.srtt.unwrap_or(Duration::ZERO),
             min_rtt: if self.min_rtt == Duration::MAX {
                 Duration::ZERO
@@ -427,6 +439,7 @@ impl Shadow<'_> {
         };
         self.cue(&ack, event);
         self.cue_probe_rtt(now);
+        self.cue_slow_start(now);
         self.controller.on_ack(&ack);
         self.note_probe(now);
         if self.controller.marks_app_limited() {
@@ -544,6 +557,7 @@ impl Shadow<'_> {
         // In QUIC the loss of what was sent in an episode opens another at once (RFC 9002 7.3.2).
         let is_another = |(_, first)| !self.recording.is_stream && self.last_lost >= Some(first);
         if self.recovery.is_none_or(is_another) {
+            self.end_slow_start(now);
             self.recovery = Some((self.highest, self.tokens.len() as u32));
             self.controller
                 .on_recovery_enter(now, Bytes::new(self.in_flight));

@@ -134,7 +134,9 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
             let next = moments.get(moment + 1).map_or(u64::MAX, |next| next.at);
             let until = next.min(to);
             let span = (until - at) as f64;
-            allowed += moments[moment].pace.map_or(f64::INFINITY, |pace| pace * span);
+            allowed += moments[moment]
+                .pace
+                .map_or(f64::INFINITY, |pace| pace * span);
             if until <= from + width / 2 || at <= from + width / 2 {
                 middle = &moments[moment];
             }

@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant};
 
 use crate::state::state;
 use crate::window::{Phase, Window, by_window};
-use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
+use crate::{Ack, CaState, Config, Controller, Cue, Described, Signals, Value};
 use curve::Curve;
 pub use parameters::Parameters;
 
@@ -237,6 +237,13 @@ impl Controller for Cubic {
         }
         self.last_event = ack.now;
         self.window.end_ack(ack);
+    }
+
+    fn follow(&mut self, cue: Cue) {
+        if let Cue::SlowStartEnd(window) = cue {
+            self.window.end_slow_start(window);
+            self.epoch.epoch_start = None;
+        }
     }
 
     /// Growth up to the threshold is slow start, and after it a new stage of congestion avoidance

@@ -199,6 +199,11 @@ impl Core {
         }
     }
 
+    /// The next ACK begins an epoch.
+    pub fn forget_epoch(&mut self) {
+        self.epoch.epoch_start = 0;
+    }
+
     /// `ssthresh`: the threshold after a congestion event.
     pub fn ssthresh(&mut self, sk: &Sock) -> u32 {
         let beta = self.parameters.beta;

@@ -8,7 +8,7 @@ use crate::linux::Field;
 use crate::linux::adapter::{micros, micros_at, part, value, whole};
 use crate::linux::arithmetic::{MAX_BURST, burst};
 use crate::window::{EcnGate, Phase};
-use crate::{Ack, CaState, Config, Controller, Described, Ecn, Lost, Sent, Signals};
+use crate::{Ack, CaState, Config, Controller, Cue, Described, Ecn, Lost, Sent, Signals};
 
 /// Percent of `cwnd / srtt` at which the stack paces in slow start and above
 /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
@@ -141,6 +141,14 @@ impl Controller for Cubic {
         }
         self.sk.lsndtime = self.sk.jiffies;
         self.sk.snd_nxt = self.sk.snd_nxt.wrapping_add(sent.size);
+    }
+
+    fn follow(&mut self, cue: Cue) {
+        if let Cue::SlowStartEnd(window) = cue {
+            self.sk.cwnd = part(window, self.mss).max(2);
+            self.sk.ssthresh = self.sk.cwnd;
+            self.core.forget_epoch();
+        }
     }
 
     /// `tcp_cwnd_restart`: the stack halves the window once for each timeout of the pause.
