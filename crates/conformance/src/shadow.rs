@@ -38,8 +38,27 @@ pub struct Judgement {
 
 /// Follows a flow by the shadow of a controller.
 pub fn follow(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> Followed {
-    let pace = Pace::of(recording);
-    follow::follow(recording, &pace, recipe, Marks::Usual, handshake)
+    usual(recording, &Pace::of(recording), recipe, handshake).0
+}
+
+/// Follows and judges a flow by marks as usual.
+fn usual(
+    recording: &Recording,
+    pace: &Pace,
+    recipe: &Recipe,
+    handshake: Option<u64>,
+) -> (Followed, f64, Vec<Check>) {
+    let run = |marks| {
+        let followed = follow::follow(recording, pace, recipe, marks, handshake);
+        let (likeness, checks) = checks::judge(recording, pace, &followed);
+        (followed, likeness, checks)
+    };
+    let first = run(Marks::Usual);
+    if recipe.name() != "cubic-linux" || first.0.lost == 0 {
+        return first;
+    }
+    let other = run(Marks::WithoutHyStart);
+    if other.1 > first.1 { other } else { first }
 }
 
 /// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
@@ -52,14 +71,13 @@ pub fn judge(
     thorough: bool,
 ) -> Judgement {
     let pace = Pace::of(recording);
-    let run = |marks| follow::follow(recording, &pace, recipe, marks, handshake);
-    let followed = run(Marks::Usual);
-    let (likeness, mut checks) = checks::judge(recording, &pace, &followed);
+    let (followed, likeness, mut checks) = usual(recording, &pace, recipe, handshake);
     let is_broken = |check: &Check| check.verdict == Verdict::Broken;
     if thorough && followed.lost > 0 && checks.iter().any(is_broken) {
         let all = [Marks::Early, Marks::Late, Marks::AsTcp];
         for &marks in &all[..if recording.is_stream { 2 } else { 3 }] {
-            let (_, others) = checks::judge(recording, &pace, &run(marks));
+            let run = follow::follow(recording, &pace, recipe, marks, handshake);
+            let (_, others) = checks::judge(recording, &pace, &run);
             for (check, other) in checks.iter_mut().zip(others) {
                 if is_broken(check) && other.verdict == Verdict::Held {
                     check.cannot_be_told(

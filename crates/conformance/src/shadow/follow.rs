@@ -21,6 +21,9 @@ pub enum Marks {
     Early,
     /// When its data is sent again.
     Late,
+    /// As usual, and Linux's HyStart rests in recovery: there it goes by what PRR allows, which no
+    /// packet shows.
+    WithoutHyStart,
     /// QUIC marked as TCP is, whose episodes last until a round trip without losses. By RFC 9002
     /// (7.3.2) they end after one.
     AsTcp,
@@ -420,8 +423,7 @@ impl Shadow<'_> {
             delivered: self.delivery.delivered(),
             lost: self.delivery.lost(),
             sent: self.delivery.sent(),
-            // In recovery Linux's HyStart goes by what PRR allows, which no packet shows.
-            rtt: rtt.filter(|_| self.recovery.is_none() || !self.followed.is_loss_based()),
+            rtt: rtt.filter(|_| self.recovery.is_none() || self.marks != Marks::WithoutHyStart),
             srtt: self.srtt.unwrap_or(Duration::ZERO),
             min_rtt: if self.min_rtt == Duration::MAX {
                 Duration::ZERO
