@@ -39,7 +39,7 @@ impl Shadow<'_> {
                 .last()
                 .is_some_and(|since| now.as_nanos() > since + MISSED);
         }
-        self.is_early = probes && !self.has_rested(now, Duration::from_millis(1950), -3.0);
+        self.is_early = probes && !self.has_rested(now, Duration::from_millis(1950), 0.9, -3.0);
         let at = if probes {
             now - Duration::from_micros(2)
         } else {
@@ -122,20 +122,20 @@ impl Shadow<'_> {
     /// as the BDP has packets, if these are fewer.
     fn is_due(&self, now: Instant) -> bool {
         let slack = self.srtt.unwrap_or(Duration::ZERO) * 2;
-        self.has_rested(now, Duration::from_secs(3) + slack, 3.0)
+        self.has_rested(now, Duration::from_secs(3) + slack, 1.0, 3.0)
     }
 
     fn may_probe(&self, now: Instant) -> bool {
-        self.has_rested(now, Duration::from_secs(2), -2.0)
+        self.has_rested(now, Duration::from_secs(2), 1.0, -2.0)
     }
 
-    fn has_rested(&self, now: Instant, time: Duration, more: f64) -> bool {
+    fn has_rested(&self, now: Instant, time: Duration, share: f64, more: f64) -> bool {
         let (since, round) = self.rested;
-        let rounds = self.controller.round_count().saturating_sub(round);
+        let rounds = self.rounds.saturating_sub(round);
         let bdp = self.bw * self.min_rtt.as_nanos() as f64 / 1e9;
         let window = self.controller.cwnd().get() as f64;
         let packets = (bdp.min(window) / f64::from(self.recording.mss)).clamp(1.0, 63.0);
-        now.since(Instant::from_nanos(since)) > time || rounds as f64 > packets + more
+        now.since(Instant::from_nanos(since)) > time || rounds as f64 > share * packets + more
     }
 
     /// BBRv1's cycle begins in a phase that is drawn: its first probe shows which.
@@ -276,7 +276,7 @@ impl Shadow<'_> {
         }
         if rests(phase) && !rests(last) {
             self.is_overdue = false;
-            self.rested = (now.as_nanos(), self.controller.round_count());
+            self.rested = (now.as_nanos(), self.rounds);
         }
         if rests(last) && phase.ends_with("REFILL") {
             self.followed.probes.push(Probe {

@@ -157,6 +157,9 @@ pub(super) struct Shadow<'a> {
     last_sent: Option<u64>,
     cwnd_limited_at: Option<u64>,
     counted: Counted,
+    /// Rounds that have begun, and the first transmission whose ACK begins the next. Linux counts none.
+    pub(super) rounds: u64,
+    round_end: u32,
     /// The end of the last probe: time and round.
     pub(super) rested: (u64, u64),
     /// The probe that is due now was not seen.
@@ -220,6 +223,8 @@ pub fn follow(
         last_sent: None,
         cwnd_limited_at: None,
         counted: Counted::from(begins),
+        rounds: 0,
+        round_end: 0,
         rested: (recording.begins(), 0),
         is_overdue: false,
         slow_start: SlowStart::Look(begins, true),
@@ -367,6 +372,10 @@ impl Shadow<'_> {
         let cwnd_limited = self
             .cwnd_limited_at
             .is_some_and(|at| at >= recording.sent[latest as usize].at);
+        if latest >= self.round_end {
+            self.rounds += 1;
+            self.round_end = self.tokens.len() as u32;
+        }
         let una_advanced = point.is_none_or(|point| point > self.una);
         self.una = self.una.max(point.unwrap_or(0));
         let mut newly_acked = 0;
@@ -622,13 +631,18 @@ impl Shadow<'_> {
         self.controller
             .visit_state(&mut Visitor::each(&mut |name, value| match (name, value) {
                 ("max_bw", Value::Rate(rate)) => bandwidth = rate.bps() as f64 / 8.0,
-                ("bw", Value::Rate(rate)) => used = rate.bps() as f64 / 8.0,
+                // Linux has the bound instead.
+                ("bw" | "bw_lo", Value::Rate(rate)) => used = rate.bps() as f64 / 8.0,
                 ("pacing_gain", Value::Gain(value)) => {
                     gain = value.millionths() as f64 / Gain::SCALE as f64;
                 }
                 _ => {}
             }));
-        let used = if used > 0.0 { used } else { bandwidth };
+        let used = if used > 0.0 {
+            used.min(bandwidth)
+        } else {
+            bandwidth
+        };
         (bandwidth, used, gain)
     }
 
