@@ -193,6 +193,8 @@ pub enum Cue {
     Probe(Instant),
     /// The next ProbeRTT is due after this time.
     ProbeRtt(Instant),
+    /// The probe that is under way ended at this time.
+    ProbeEnd(Instant),
     /// Slow start ended without a loss, at this window.
     SlowStartEnd(Bytes),
 }

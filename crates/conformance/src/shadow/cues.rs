@@ -22,6 +22,7 @@ impl Shadow<'_> {
     pub(super) fn cue(&mut self, ack: &Ack, event: u32) {
         // A loss may have ended a probe.
         self.note_probe(ack.now);
+        self.cue_probe_end(ack.now);
         if !rests(self.controller.phase()) {
             return;
         }
@@ -148,6 +149,25 @@ impl Shadow<'_> {
         });
         self.controller
             .follow(Cue::Probe(probes.unwrap_or(now) + phase / 4));
+    }
+
+    /// BBRv1's probe ends by what is in flight, to a packet: when it does is taken from the flow's
+    /// pace, which falls to three quarters.
+    fn cue_probe_end(&mut self, now: Instant) {
+        let probes = self
+            .followed
+            .moments
+            .last()
+            .is_some_and(|last| last.phase == CYCLE && last.gain > 1.0);
+        if !probes {
+            return;
+        }
+        let (at, base) = (now.as_nanos(), self.max_bw * 0.99);
+        let falls = |pace: f64| (0.6 * base..0.85 * base).contains(&pace);
+        let later = self.pace.over(at, at + self.min_rtt.as_nanos() / 4);
+        if falls(later) && self.pace.of_bursts(at, 4).is_some_and(falls) {
+            self.controller.follow(Cue::ProbeEnd(now));
+        }
     }
 
     /// Whether more is in flight soon after a later event than the window allows now, and more than

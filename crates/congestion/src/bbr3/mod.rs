@@ -345,7 +345,7 @@ impl Controller for Bbr3 {
                 self.rounds_since_probe_up = 0;
             }
             Cue::ProbeRtt(at) => self.probe_rtt_min_stamp = at - self.parameters.probe_rtt_interval,
-            Cue::SlowStartEnd(_) => {}
+            Cue::ProbeEnd(_) | Cue::SlowStartEnd(_) => {}
         }
     }
 

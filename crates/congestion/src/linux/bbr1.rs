@@ -347,10 +347,18 @@ impl Algorithm for Core {
 
     /// The phase in which the cycle begins is drawn: the one after which its first probe is due then.
     fn follow(&mut self, _sk: &Socket, cue: Cue) {
-        let Cue::Probe(at) = cue else { return };
-        let rest = micros_at(at).saturating_sub(self.cycle_mstamp);
-        let phases = rest.checked_div(self.min_rtt_us.into()).unwrap_or(0);
-        self.cycle_idx = (CYCLE_LEN - phases.min(6) as u8) % CYCLE_LEN;
+        match cue {
+            Cue::Probe(at) => {
+                let rest = micros_at(at).saturating_sub(self.cycle_mstamp);
+                let phases = rest.checked_div(self.min_rtt_us.into()).unwrap_or(0);
+                self.cycle_idx = (CYCLE_LEN - phases.min(6) as u8) % CYCLE_LEN;
+            }
+            // It ends by what is in flight, to a packet.
+            Cue::ProbeEnd(at) if self.mode == Mode::ProbeBw && self.cycle_idx == 0 => {
+                (self.cycle_idx, self.cycle_mstamp) = (1, micros_at(at));
+            }
+            Cue::ProbeEnd(_) | Cue::ProbeRtt(_) | Cue::SlowStartEnd(_) => {}
+        }
     }
 
     fn tx_start(&mut self, sk: &mut Socket, random: &mut Random<'_>) {

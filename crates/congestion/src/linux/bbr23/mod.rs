@@ -404,7 +404,7 @@ impl<const V: u8> Algorithm for Core<V> {
                 let at = (micros_at(at) / 1000) as u32;
                 self.probe_rtt_min_stamp = at.wrapping_sub(self.parameters.probe_rtt_win);
             }
-            Cue::SlowStartEnd(_) => {}
+            Cue::ProbeEnd(_) | Cue::SlowStartEnd(_) => {}
         }
     }
 
