@@ -115,7 +115,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def on_grid(flows: list[tuple[list[int], list[int]]], duration: float) -> list[float]:
     """Return the bytes that all flows have delivered, every STEP from zero to the end.
 
-    The kernel's samples are up to a step beside the grid, and each flow's begin with it. So the
+    The kernel's samples are off the grid by up to one step, and each flow's begin with it. So the
     bytes between two samples are interpolated.
     """
     total = [0.0] * (round(duration * 1e9 / STEP) + 1)
@@ -261,7 +261,8 @@ def summary(folder: Path, by: bool) -> None:
             print(f"{metric:14}{'':8}{len(known):5}{middle:>9}")
             continue
         outside = [r for r, p in zip(ratios, paths, strict=True) if not results.agrees(p, metric)]
-        above, below = (sum((r or 1) * s > s for r in outside) for s in (1, -1))
+        apart = [r for r in outside if r is not None]
+        above, below = sum(r > 1 for r in apart), sum(r < 1 for r in apart)
         within = len(paths) - len(outside)
         print(f"{metric:14}{within:8}{len(paths):5}{middle:>9}{above:7}{below:7}")
     if by:

@@ -85,6 +85,12 @@ impl CaState {
     /// The names of the states, in order.
     pub const NAMES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 
+    /// Whether the transport reduces the window, so that the controller's does not grow.
+    #[inline]
+    pub fn is_reducing(self) -> bool {
+        matches!(self, Self::Recovery | Self::Cwr)
+    }
+
     /// Its name, as Linux and a record write it.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]

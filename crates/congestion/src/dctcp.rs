@@ -28,7 +28,8 @@ parameters! {
         initial_alpha: Gain(0, 1000) = Gain::ONE;
         /// Reduce by half of alpha at a window's first mark, or by half of the fraction marked when a round ends
         response: Choice(Response) = Response::Average;
-        /// Alpha in 1024ths, both of its terms rounded down, and reductions of whole segments (Linux)
+        /// Alpha in 1024ths, both of its terms rounded down, and reductions for marks of whole segments;
+        /// those for losses are not rounded (Linux)
         linux_rounding: Flag = false;
         /// The fraction of the window kept after a loss (RFC 8257 3.4)
         beta: Gain(100, 990) = Gain::from_millionths(500_000);
@@ -66,8 +67,8 @@ const ONE: u64 = 1_000_000_000;
 /// The kernel's unit of alpha.
 const KERNEL_ONE: u64 = 1024;
 
-/// A fraction in the kernel's unit.
-fn kernels(fraction: u64) -> u64 {
+/// A fraction of [`ONE`] in 1024ths, rounded down.
+fn in_1024ths(fraction: u64) -> u64 {
     fraction.min(ONE) * KERNEL_ONE / ONE
 }
 
@@ -143,7 +144,7 @@ impl Dctcp {
 
     /// `dctcp_update_alpha`, which counts in 1024ths: a small alpha goes to zero at once.
     fn alpha_as_linux(&self) -> u64 {
-        let alpha = kernels(self.alpha);
+        let alpha = in_1024ths(self.alpha);
         let forgotten = match self.g.scale(alpha) {
             0 => alpha,
             part => part,
@@ -160,7 +161,7 @@ impl Dctcp {
         if self.linux_rounding {
             let mss = self.window.mss();
             let segments = cwnd.get() / mss.get();
-            let cut = segments * kernels(fraction) / (2 * KERNEL_ONE);
+            let cut = segments * in_1024ths(fraction) / (2 * KERNEL_ONE);
             let reduced = mss * (segments - cut).max(2);
             self.window.set_ssthresh(reduced);
             self.window.set_cwnd(reduced.min(cwnd));
@@ -235,8 +236,9 @@ impl Controller for Dctcp {
     }
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
+        let first = self.window.first_timeout();
         self.window.begin_episode(CaState::Loss);
-        if self.window.first_timeout() {
+        if first {
             self.window.set_ssthresh(self.window.reduced());
         }
         self.window.collapse();

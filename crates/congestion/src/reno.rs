@@ -101,8 +101,9 @@ impl Controller for Reno {
     }
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
+        let first = self.window.first_timeout();
         self.window.begin_episode(CaState::Loss);
-        if self.window.first_timeout() {
+        if first {
             self.reduce();
         }
         self.window.collapse();

@@ -355,8 +355,9 @@ impl Window {
     /// if it made the window smaller. Linux halves it instead, and raises the threshold.
     pub(crate) fn restart(&mut self) -> bool {
         let halve = self.settings.after_idle == AfterIdle::Halve;
-        if halve && !matches!(self.ca_state, CaState::Recovery | CaState::Cwr) {
-            self.set_ssthresh(self.ssthresh.max(self.cwnd * THREE_QUARTERS));
+        if halve && !self.ca_state.is_reducing() {
+            // No congestion event: HyStart++ goes on.
+            self.ssthresh = self.ssthresh.max(self.cwnd * THREE_QUARTERS);
         }
         let cut = self.settings.after_idle != AfterIdle::Keep && self.cwnd > self.initial;
         if cut {
@@ -388,9 +389,10 @@ impl Window {
     }
 
     /// RFC 5681 section 3.1: whether this timeout is the first of the oldest segment and so sets
-    /// the threshold.
+    /// the threshold. Not if the window is reduced after marks: that was for the same window of data
+    /// (Linux's `tcp_enter_loss`). Called before the episode begins.
     pub(crate) fn first_timeout(&mut self) -> bool {
-        !core::mem::replace(&mut self.timeout_outstanding, true)
+        !core::mem::replace(&mut self.timeout_outstanding, true) && self.ca_state != CaState::Cwr
     }
 
     /// RFC 5681 section 3.1: the loss window is one segment, and slow start follows.
@@ -443,13 +445,13 @@ impl Window {
         signal
     }
 
-    /// Begins or ends a slowdown, not in fast recovery, in which the transport sets the window.
+    /// Begins or ends a slowdown, not while the transport reduces the window.
     fn slow_down(&mut self, ack: &Ack) {
         let Some(slowdown) = &mut self.slowdown else {
             return;
         };
         let in_slow_start = self.cwnd < self.ssthresh;
-        if ack.ca_state != CaState::Recovery
+        if !ack.ca_state.is_reducing()
             && let Some(from) = slowdown.on_ack(ack, self.srtt, self.mss, in_slow_start)
             && from < self.cwnd
         {
@@ -458,12 +460,11 @@ impl Window {
         }
     }
 
-    /// Whether the window may grow on this ACK: not while the transport reduces it (RFC 9937), not
-    /// on a duplicate (RFC 5681 section 3.2), and only if it was in use (RFC 9438 section 5.8, RFC
-    /// 7661).
+    /// Whether the window may grow on this ACK: not while the transport reduces it after a loss (RFC
+    /// 9937) or after marks (Linux's `tcp_enter_cwr`), not on a duplicate (RFC 5681 section 3.2), and
+    /// only if it was in use (RFC 9438 section 5.8, RFC 7661).
     pub(crate) fn may_grow(ack: &Ack) -> bool {
-        let reducing = matches!(ack.ca_state, CaState::Recovery | CaState::Cwr);
-        !reducing && ack.una_advanced && ack.cwnd_limited
+        !ack.ca_state.is_reducing() && ack.una_advanced && ack.cwnd_limited
     }
 
     /// Slow start, with HyStart++ if it is active. Returns the acknowledged data that is left for

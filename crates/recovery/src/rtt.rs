@@ -24,41 +24,41 @@ pub(crate) struct RttEstimator {
 #[derive(Clone, Copy, Debug, Default)]
 struct Deviation {
     /// Four mean deviations.
-    now: Duration,
+    mdev: Duration,
     /// Their maximum in this round trip, at least the floor.
-    most: Duration,
+    mdev_max: Duration,
     /// What the timeout adds to SRTT.
-    kept: Duration,
+    rttvar: Duration,
     /// The round trip ends when data above this is acknowledged.
-    end: u64,
+    rtt_seq: u64,
 }
 
 impl Deviation {
     /// The first measurement.
     fn begin(rtt: Duration, floor: Duration, nxt: u64) -> Self {
-        let kept = (rtt * 2).max(floor);
+        let rttvar = (rtt * 2).max(floor);
         Self {
-            now: rtt * 2,
-            most: kept,
-            kept,
-            end: nxt,
+            mdev: rtt * 2,
+            mdev_max: rttvar,
+            rttvar,
+            rtt_seq: nxt,
         }
     }
 
     fn update(&mut self, srtt: Duration, rtt: Duration, floor: Duration, una: u64, nxt: u64) {
-        let mean = self.now / 4;
+        let mean = self.mdev / 4;
         let error = (srtt - rtt).max(rtt - srtt);
         // A falling RTT does not raise the timeout as fast: a gain of 1/32 instead of 1/4.
-        self.now = match error > mean {
-            true if rtt < srtt => self.now + (error - mean) / 8,
-            _ => self.now + error - mean,
+        self.mdev = match error > mean {
+            true if rtt < srtt => self.mdev + (error - mean) / 8,
+            _ => self.mdev + error - mean,
         };
-        self.most = self.most.max(self.now);
-        self.kept = self.kept.max(self.most);
-        if una > self.end {
-            self.kept = self.kept - (self.kept - self.most) / 4;
-            self.end = nxt;
-            self.most = floor;
+        self.mdev_max = self.mdev_max.max(self.mdev);
+        self.rttvar = self.rttvar.max(self.mdev_max);
+        if una > self.rtt_seq {
+            self.rttvar = self.rttvar - (self.rttvar - self.mdev_max) / 4;
+            self.rtt_seq = nxt;
+            self.mdev_max = floor;
         }
     }
 }
@@ -119,7 +119,7 @@ impl RttEstimator {
         }
         self.on_sample(rtt, latest);
         let srtt = self.srtt.unwrap_or(rtt);
-        self.base = (srtt + self.kernel.kept).min(self.ceiling);
+        self.base = (srtt + self.kernel.rttvar).min(self.ceiling);
     }
 
     /// 5.5: the timer expired.
@@ -200,7 +200,7 @@ mod tests {
         // = 142.197, and 183.75 stays until the round trip ends.
         rtt.on_sample_as_linux(ms(10), ms(10), 35, 50);
         assert_eq!(rtt.rto(), Duration::from_nanos(89_912_110 + 183_750_000));
-        assert_eq!(rtt.kernel.now, Duration::from_nanos(142_197_265));
+        assert_eq!(rtt.kernel.mdev, Duration::from_nanos(142_197_265));
     }
 
     #[test]

@@ -504,7 +504,7 @@ impl Scoreboard {
         first.is_some_and(|first| first.packet.send_time > time)
     }
 
-    /// When the first segment was sent last.
+    /// The latest transmission time of the first segment.
     pub(crate) fn first_sent(&self) -> Option<Instant> {
         Some(self.segments.front()?.packet.send_time)
     }

@@ -82,6 +82,11 @@ impl Tlp {
         self.measured = true;
     }
 
+    /// The window is reduced: the probe's result no longer matters.
+    pub(crate) fn forget_probe(&mut self) {
+        self.probe = None;
+    }
+
     /// Recovery begins, so the probe no longer matters.
     pub(crate) fn reset(&mut self) {
         self.probe = None;

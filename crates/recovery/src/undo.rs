@@ -16,6 +16,9 @@ pub(crate) struct Undo {
     /// (`undo_retrans`).
     unreported: Option<u64>,
     first_retransmission: Option<Instant>,
+    /// The window was reduced before the episode, so that its undo leaves the window as it is (Linux's
+    /// `prior_ssthresh` of zero).
+    reduced_before: bool,
 }
 
 impl Undo {
@@ -29,11 +32,22 @@ impl Undo {
             marker: una,
             unreported: Some(retransmitted).filter(|count| *count > 0),
             first_retransmission: self.first_retransmission.filter(|_| keeps),
+            reduced_before: false,
         };
     }
 
     pub(crate) fn end(&mut self) {
         self.active = false;
+    }
+
+    /// The window is reduced by marks: what follows does not restore it.
+    pub(crate) fn keep_reduction(&mut self) {
+        self.reduced_before = true;
+    }
+
+    /// Whether an undo restores the window.
+    pub(crate) fn restores(&self) -> bool {
+        !self.reduced_before
     }
 
     pub(crate) fn on_retransmit(&mut self, now: Instant) {

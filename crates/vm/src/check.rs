@@ -177,7 +177,7 @@ fn beyond_red(red: &Red) -> Vec<(&'static str, &'static str, String)> {
         let hint = "say it in bytes, such as \"30 kB\"".to_owned();
         beyond.push((key, "the kernel's RED counts bytes", hint));
     }
-    // `red_check_params`: a threshold's highest bit and the weight's share 32 bits.
+    // `red_check_params`: `fls(threshold) + Wlog` must be below 32.
     let most = red_weight(red.weight).map(|log| (1_u64 << (31 - log)) - 1);
     if let (Some(most), Size::Bytes(max)) = (most, red.max)
         && max.get() > most
@@ -185,7 +185,7 @@ fn beyond_red(red: &Red) -> Vec<(&'static str, &'static str, String)> {
         let hint = format!("at most {most} bytes, or a larger weight");
         beyond.push((
             "max",
-            "too much for the kernel's RED with this weight",
+            "above the maximum of the kernel's RED with this weight",
             hint,
         ));
     }

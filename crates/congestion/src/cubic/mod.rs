@@ -264,11 +264,12 @@ impl Controller for Cubic {
     }
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
+        let first = self.window.first_timeout();
         let before = self.epoch;
         if self.window.begin_episode(CaState::Loss) {
             self.undo = Some(before);
         }
-        if self.window.first_timeout() {
+        if first {
             self.reduce();
         }
         // 4.8: in the next stage K is 0, and W_max is the window at its beginning.

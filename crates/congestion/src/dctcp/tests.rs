@@ -223,13 +223,13 @@ fn linux_counts_alpha_in_1024ths_and_cuts_whole_segments() {
     // 1024 - 64 = 960, - 60 = 900, - 56 = 844.
     for expected in [960, 900, 844] {
         flow.window(0);
-        assert_eq!(kernels(flow.cc.alpha), expected);
+        assert_eq!(in_1024ths(flow.cc.alpha), expected);
     }
     // Below 16 the sixteenth is zero, and alpha becomes zero.
     let mut before = 844;
     while before >= 16 {
         flow.window(0);
-        assert_eq!(kernels(flow.cc.alpha), before - before / 16);
+        assert_eq!(in_1024ths(flow.cc.alpha), before - before / 16);
         before -= before / 16;
     }
     flow.window(0);
@@ -244,5 +244,5 @@ fn linux_counts_alpha_in_1024ths_and_cuts_whole_segments() {
     let mut flow = Flow::new(100, &options);
     flow.cc.bytes_acked = Bytes::new(100 * MSS);
     flow.cc.bytes_marked = Bytes::new(10 * MSS);
-    assert_eq!(kernels(flow.cc.alpha_as_linux()), 966);
+    assert_eq!(in_1024ths(flow.cc.alpha_as_linux()), 966);
 }

@@ -1,7 +1,7 @@
 //! After nothing was sent for longer than the retransmission timeout (RFC 5681 section 4.1).
 
-use paceline_congestion::Controller;
 use paceline_congestion::options::OptionValue;
+use paceline_congestion::{Ack, CaState, Controller};
 use paceline_units::{Bytes, Duration};
 
 use crate::flow::{Flow, MSS};
@@ -69,5 +69,74 @@ fn linux_halves_the_window_and_raises_the_threshold() {
         }
         assert_eq!(flow.cwnd(), 10 * MSS, "{name}");
         assert_eq!(flow.ssthresh(), ssthresh, "{name}");
+    }
+}
+
+/// A pause is no congestion event: slow start goes on as HyStart++'s, by up to eight segments for an
+/// acknowledgment, not as without it, by two.
+#[test]
+fn linux_s_restart_does_not_end_hystart() {
+    for name in ["reno", "cubic"] {
+        let options = [
+            ("after_idle", OptionValue::Choice("halve")),
+            ("hystart", OptionValue::Flag(true)),
+        ];
+        let mut flow = Flow::new(name, 10, RTT, &options);
+        for _ in 0..30 {
+            flow.ack(MSS);
+        }
+        let before = flow.cwnd();
+        flow.controller.on_idle_restart(flow.now);
+        let cwnd = flow.cwnd();
+        assert_eq!(cwnd, before / 2, "{name}");
+        flow.ack(8 * MSS);
+        assert_eq!(flow.cwnd(), cwnd + 8 * MSS, "{name}");
+    }
+}
+
+/// The window does not grow while the transport reduces it, for a loss or after marks.
+#[test]
+fn the_window_does_not_grow_while_it_is_reduced() {
+    for name in ["reno", "cubic", "dctcp", "cubic-linux"] {
+        for (state, grows) in [
+            (CaState::Open, true),
+            (CaState::Disorder, true),
+            (CaState::Cwr, false),
+            (CaState::Recovery, false),
+        ] {
+            let mut flow = Flow::new(name, 10, RTT, &[]);
+            let ack = Ack {
+                ca_state: state,
+                ..flow.ack_of(MSS)
+            };
+            flow.feed(ack);
+            assert_eq!(flow.cwnd() > 10 * MSS, grows, "{name} {state:?}");
+        }
+    }
+}
+
+/// Linux's `tcp_enter_loss`: a timeout in the round trip after marks does not lower the threshold a
+/// second time.
+#[test]
+fn a_timeout_while_the_window_is_reduced_after_marks_keeps_the_threshold() {
+    for name in ["reno", "cubic", "dctcp", "cubic-linux"] {
+        for (state, keeps) in [(CaState::Open, false), (CaState::Cwr, true)] {
+            let options = [("initial_ssthresh", OptionValue::Bytes(Bytes::new(10 * MSS)))];
+            let options = if name == "cubic-linux" {
+                &[][..]
+            } else {
+                &options
+            };
+            let mut flow = Flow::new(name, 10, RTT, options);
+            let ack = Ack {
+                ca_state: state,
+                una_advanced: false,
+                ..flow.ack_of(MSS)
+            };
+            flow.feed(ack);
+            let before = flow.ssthresh();
+            flow.controller.on_timeout(flow.now, Bytes::ZERO);
+            assert_eq!(flow.ssthresh() == before, keeps, "{name} {state:?}");
+        }
     }
 }

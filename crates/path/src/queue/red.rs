@@ -159,9 +159,7 @@ impl RedState {
         let left = 1.0 - count as f64 * base;
         Some(if left > base { base / left } else { 1.0 })
     }
-}
 
-impl RedState {
     /// The probability for the average alone: p_b.
     fn base(&self) -> f64 {
         let (min, max) = (self.min as f64, self.max as f64);

@@ -625,8 +625,10 @@ impl<C: Controller> Sender<C> {
         self.stats.undo_count += 1;
         self.stats.f_rto_count += u64::from(!shown);
         self.undo.end();
-        let delivered = self.delivery.delivered();
-        self.tell(|controller| controller.on_spurious(now, delivered));
+        if self.undo.restores() {
+            let delivered = self.delivery.delivered();
+            self.tell(|controller| controller.on_spurious(now, delivered));
+        }
         if exonerates {
             self.stats.spurious_packets += self.board.exonerate();
         }

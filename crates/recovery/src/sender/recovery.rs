@@ -1,7 +1,7 @@
 //! Entering and leaving recovery, and the timers.
 
 use paceline_congestion::{CaState, Controller, RecoveryWindow};
-use paceline_units::{Bytes, Instant};
+use paceline_units::{Bytes, Duration, Instant};
 
 use super::{Idle, Sender, Urgent};
 use crate::prr::{Bound, Prr};
@@ -29,14 +29,18 @@ impl<C: Controller> Sender<C> {
     /// the data from before the timeout to carry again. So PRR's threshold is at least half of the
     /// data outstanding (RFC 5681 equation 4). Linux reduces the window of the moment, and is bound
     /// to a few packets until everything is sent again.
+    ///
+    /// Linux does not reduce a second time after marks: the reduction, its end and its threshold
+    /// stay, and an undo restores nothing (`tcp_enter_recovery`).
     pub(super) fn enter_recovery(&mut self, now: Instant, recover_fs: u64) -> bool {
         let linux = self.config.recovery == Recovery::Linux;
         let again = self.state == CaState::Loss && std::mem::take(&mut self.is_again);
         if (self.recovering() && !again) || self.board.lost_count() == 0 {
             return false;
         }
+        let una = self.board.una();
+        let reducing = linux && self.state == CaState::Cwr && una <= self.recovery_point;
         self.state = CaState::Recovery;
-        self.recovery_point = self.board.nxt();
         self.frto.end();
         if linux {
             self.begin_undo_as_linux(false);
@@ -45,6 +49,11 @@ impl<C: Controller> Sender<C> {
         }
         self.tlp.reset();
         self.stats.recovery_count += 1;
+        if reducing {
+            self.undo.keep_reduction();
+            return true;
+        }
+        self.recovery_point = self.board.nxt();
         let in_flight = Bytes::new(self.board.in_flight());
         let prior_cwnd = self.outputs.cwnd.get();
         let outstanding = Bytes::new(self.board.nxt() - self.board.una());
@@ -76,9 +85,10 @@ impl<C: Controller> Sender<C> {
         true
     }
 
-    /// Linux reduces the window over a round trip also after marks (`tcp_enter_cwr`), from `cwnd`
-    /// to the controller's, which does not grow meanwhile, even if that is no less. The queue still
-    /// marks then.
+    /// Linux reduces the window over a round trip also after marks (`tcp_enter_cwr`). PRR moves the
+    /// window from `cwnd` to the controller's window. The episode also starts if the controller did
+    /// not reduce; its window then does not grow for a round trip. An earlier episode can no longer
+    /// be undone, and an outstanding probe no longer matters.
     #[cold]
     pub(super) fn enter_cwr(&mut self, cwnd: Bytes, delivered: u64, safe: bool) {
         let reducing = self.recovering() || self.state == CaState::Cwr;
@@ -86,6 +96,9 @@ impl<C: Controller> Sender<C> {
             return;
         }
         self.state = CaState::Cwr;
+        self.undo.end();
+        self.undo.keep_reduction();
+        self.tlp.forget_probe();
         self.recovery_point = self.board.nxt();
         let ssthresh = self.outputs.cwnd.get();
         let mut prr = Prr::new(Bound::SafeAck, ssthresh, cwnd.get(), self.config.mss);
@@ -136,6 +149,7 @@ impl<C: Controller> Sender<C> {
                 prr.on_ack(u64::from(self.config.mss), self.board.in_flight(), false);
             }
             if linux && self.reorder.is_none() {
+                // Retransmitting the first segment restarts it.
                 self.rto = self.head_expiry(now);
             }
         }
@@ -178,10 +192,13 @@ impl<C: Controller> Sender<C> {
         self.frto
             .begin(self.config.f_rto && (!self.recovering() || recurs));
         if linux {
-            if !self.recovering() {
+            // Reduced in this window of data already.
+            let reducing = self.state == CaState::Recovery
+                || (self.state == CaState::Cwr && self.board.una() < self.recovery_point);
+            if !self.recovering() && self.state != CaState::Cwr {
                 self.rack.on_timeout_in_disorder(self.board.sacked_count());
             }
-            if self.state != CaState::Recovery && !recurs {
+            if !reducing && !recurs {
                 self.begin_undo_as_linux(self.state == CaState::Loss);
             }
         } else if !self.recovering() {
@@ -229,22 +246,27 @@ impl<C: Controller> Sender<C> {
     #[cold]
     #[inline(never)]
     pub(super) fn arm_sent_as_linux(&mut self, now: Instant, restarts: bool, new: bool) {
-        if self.board.len() == 1 || restarts {
+        if restarts || (new && self.board.len() == 1) {
             self.rto = Some(self.rtt.expiry(now));
         }
         if new {
-            let rto = self.head_expiry(now).filter(|head| *head > now);
+            let rto = self.head_due().filter(|head| *head > now);
             self.arm_probe_before(now, rto);
         }
     }
 
     /// When the retransmission timer expires, counted from the last transmission of the first
-    /// segment (`tcp_rto_delta_us`), but not in the past.
+    /// segment (`tcp_rto_delta_us`). It may be in the past.
+    fn head_due(&self) -> Option<Instant> {
+        Some(self.rtt.expiry(self.board.first_sent()?))
+    }
+
+    /// The same, but at least a microsecond from now (`tcp_rearm_rto`): a retransmission that is due
+    /// now is sent first.
     #[cold]
     #[inline(never)]
     pub(super) fn head_expiry(&self, now: Instant) -> Option<Instant> {
-        let sent = self.board.first_sent()?;
-        Some(self.rtt.expiry(sent).max(now))
+        Some(self.head_due()?.max(now + Duration::from_micros(1)))
     }
 
     /// The earliest timer: retransmission, probe, reordering, or the pacer's release if something

@@ -289,3 +289,162 @@ fn the_kernel_reduces_the_window_over_a_round_trip_after_a_mark() {
     let default = released_after_a_mark(Recovery::RackPrr);
     assert_eq!(default, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1]);
 }
+
+fn sender_as_linux(tlp: bool) -> Sender<Window> {
+    let config = SenderConfig {
+        mss: MSS,
+        recovery: Recovery::Linux,
+        tlp,
+        ..SenderConfig::default()
+    };
+    Sender::new(config, Window::new(10), at(0), None)
+}
+
+fn marked(ack: Acknowledgment) -> Acknowledgment {
+    Acknowledgment { ece: true, ..ack }
+}
+
+/// Ten segments; the acknowledgment of the first has a mark, to which the window is halved, over a
+/// round trip, and an eleventh is sent.
+fn marked_as_linux() -> Sender<Window> {
+    let mut sender = sender_as_linux(false);
+    send(&mut sender, at(0), 10);
+    sender.on_ack(at(40), &marked(ack(1, at(0), &[])));
+    assert_eq!(sender.ca_state(), CaState::Cwr);
+    send(&mut sender, at(40), 1);
+    assert_eq!(sender.snd_nxt(), 11_000);
+    sender
+}
+
+/// `tcp_enter_recovery`: in the state CWR the window is reduced already. The reduction goes on, and
+/// nothing is restored if the loss was none.
+#[test]
+fn the_kernel_does_not_reduce_for_a_loss_while_it_reduces_for_a_mark() {
+    let mut sender = marked_as_linux();
+    sender.write(at(40), 100_000);
+    sender.on_ack(at(44), &ack(1, at(0), &[segments(2, 5)]));
+    assert_eq!(sender.ca_state(), CaState::Recovery);
+    assert_eq!(sender.stats().recovery_count, 1);
+    assert_eq!(sender.controller().story(), [LOSS]);
+    // PRR from a window of ten to five: of four delivered since the mark two may be sent, and one
+    // was.
+    let sent: Vec<u64> = std::iter::from_fn(|| sender.poll_transmit(at(44)))
+        .map(|segment| segment.seq / 1000)
+        .collect();
+    assert_eq!(sent, [1]);
+    // The round trip after the mark ends it: not what was sent since.
+    let mut late = ack(10, at(0), &[]);
+    late.ts_echo = at(44);
+    sender.on_ack(at(84), &late);
+    assert_eq!(sender.ca_state(), CaState::Open);
+    assert_eq!(sender.controller().story(), [LOSS, Told::Exit]);
+}
+
+#[test]
+fn the_kernel_restores_no_window_that_a_mark_reduced() {
+    let mut sender = marked_as_linux();
+    sender.on_ack(at(44), &ack(1, at(0), &[segments(2, 5)]));
+    while sender.poll_transmit(at(44)).is_some() {}
+    // The first transmission arrives: Eifel.
+    sender.on_ack(at(46), &ack(10, at(0), &[]));
+    assert_eq!(sender.stats().undo_count, 1);
+    assert_eq!(sender.controller().story(), [LOSS, Told::Exit]);
+}
+
+/// `tcp_enter_loss`: no new episode for the undo, and F-RTO restores nothing.
+#[test]
+fn a_timeout_in_the_round_trip_of_a_mark_restores_nothing() {
+    let mut sender = marked_as_linux();
+    let now = sender.next_timer().unwrap();
+    sender.on_timer(now);
+    assert_eq!(sender.ca_state(), CaState::Loss);
+    assert!(sender.poll_transmit(now).is_some());
+    let later = Instant::from_nanos(now.as_nanos() + 1_000_000);
+    sender.on_ack(later, &ack(10, at(0), &[]));
+    let stats = sender.stats();
+    assert_eq!((stats.rto_count, stats.f_rto_count), (1, 1));
+    let told = sender.controller().told.iter();
+    let moves: Vec<Told> = told
+        .copied()
+        .filter(|told| matches!(told, Told::Timeout | Told::Spurious | Told::Exit))
+        .collect();
+    assert_eq!(moves, [Told::Timeout, Told::Exit]);
+}
+
+/// `tcp_enter_cwr` resets `undo_marker`: a late duplicate does not restore the window of an earlier
+/// episode.
+#[test]
+fn a_mark_ends_the_undo_of_an_earlier_episode() {
+    for marks in [false, true] {
+        let mut sender = sender_as_linux(false);
+        send(&mut sender, at(0), 10);
+        sender.on_ack(at(40), &ack(0, at(0), &[segments(1, 10)]));
+        while sender.poll_transmit(at(40)).is_some() {}
+        send(&mut sender, at(40), 1);
+        sender.on_ack(at(80), &ack(11, at(40), &[]));
+        assert_eq!(sender.ca_state(), CaState::Open);
+        send(&mut sender, at(80), 2);
+        let next = ack(12, at(80), &[]);
+        sender.on_ack(at(120), &if marks { marked(next) } else { next });
+        let mut duplicate = ack(12, at(40), &[segments(0, 1)]);
+        duplicate.blocks.dsack = true;
+        sender.on_ack(at(121), &duplicate);
+        let undone = sender.controller().told.contains(&Told::Spurious);
+        assert_eq!(undone, !marks);
+    }
+}
+
+/// It resets `tlp_high_seq` too: the loss that a probe repaired is not reported.
+#[test]
+fn a_mark_ends_the_episode_of_a_probe() {
+    for marks in [false, true] {
+        let mut sender = sender_as_linux(true);
+        send(&mut sender, at(0), 10);
+        sender.on_ack(at(40), &ack(10, at(0), &[]));
+        send(&mut sender, at(100), 2);
+        let probe = sender.next_timer().unwrap();
+        sender.on_timer(probe);
+        assert_eq!(
+            sender.poll_transmit(probe).map(|sent| sent.seq),
+            Some(11_000)
+        );
+        let next = |ms: u64| Instant::from_nanos(probe.as_nanos() + ms * 1_000_000);
+        let first = ack(11, at(100), &[]);
+        sender.on_ack(next(1), &if marks { marked(first) } else { first });
+        sender.on_ack(next(40), &ack(12, probe, &[]));
+        send(&mut sender, next(40), 1);
+        sender.on_ack(next(80), &ack(13, next(40), &[]));
+        assert_eq!(sender.stats().lost_packets, u64::from(!marks));
+    }
+}
+
+/// After losses that RACK's timer finds, the retransmission timer counts from now:
+/// `tcp_xmit_retransmit_queue` comes before `tcp_rearm_rto`.
+#[test]
+fn no_timeout_together_with_the_kernel_s_reordering_timer() {
+    let config = SenderConfig {
+        min_rto: super::harness::ms(1),
+        mss: MSS,
+        recovery: Recovery::Linux,
+        tlp: false,
+        ..SenderConfig::default()
+    };
+    let mut sender = Sender::new(config, Window::new(10), at(0), None);
+    let mut now = 0;
+    for round in 1..100 {
+        send(&mut sender, at(now), 1);
+        now += 40;
+        sender.on_ack(at(now), &ack(round, at(now - 40), &[]));
+    }
+    // A steady RTT: the timeout is the floor above it, below RACK's deadline of 50 ms.
+    assert!(sender.rto() < super::harness::ms(45), "{:?}", sender.rto());
+    send(&mut sender, at(now), 2);
+    sender.on_ack(at(now + 40), &ack(99, at(now), &[segments(100, 101)]));
+    assert_eq!(sender.next_timer(), Some(at(now + 50)));
+    sender.on_timer(at(now + 50));
+    let sent = sender.poll_transmit(at(now + 50)).unwrap();
+    assert_eq!((sent.seq, sender.stats().rto_count), (99_000, 0));
+    assert_eq!(sender.stats().recovery_count, 1);
+    let rto = Instant::from_nanos(at(now + 50).as_nanos() + sender.rto().as_nanos());
+    assert_eq!(sender.next_timer(), Some(rto));
+}

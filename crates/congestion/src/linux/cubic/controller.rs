@@ -153,7 +153,7 @@ impl Controller for Cubic {
 
     /// `tcp_cwnd_restart`: the stack halves the window once for each timeout of the pause.
     fn on_idle_restart(&mut self, _now: Instant) {
-        if !matches!(self.ca_state, CaState::Recovery | CaState::Cwr) {
+        if !self.ca_state.is_reducing() {
             self.sk.ssthresh = self.current_ssthresh();
         }
         self.sk.cwnd = (self.sk.cwnd / 2).max(self.initial.min(self.sk.cwnd));
@@ -187,7 +187,7 @@ impl Controller for Cubic {
             self.sk.cwnd = ssthresh;
             // The network itself reported it: nothing about it is spurious.
             self.undo = None;
-        } else if ack.una_advanced && !matches!(ack.ca_state, CaState::Recovery | CaState::Cwr) {
+        } else if ack.una_advanced && !ack.ca_state.is_reducing() {
             self.sk.is_cwnd_limited = ack.cwnd_limited;
             let before = whole(ack.delivered - ack.newly_acked, self.mss);
             let acked = whole(ack.delivered, self.mss).wrapping_sub(before);
@@ -231,7 +231,7 @@ impl Controller for Cubic {
         // Once per episode, and again if it has made progress.
         let again = core::mem::replace(&mut self.timeout_outstanding, true);
         let reduced = match self.ca_state {
-            CaState::Recovery => true,
+            CaState::Recovery | CaState::Cwr => true,
             CaState::Loss => again,
             _ => false,
         };
