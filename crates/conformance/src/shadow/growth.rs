@@ -93,15 +93,16 @@ impl Judged<'_> {
             sent.map(|(_, in_flight, window)| (*in_flight, *window))
                 .max()
         };
-        let recovers = |index: usize| moments[index].phase == "Recovery";
         let (mut shares, mut slack, mut begins) = (Vec::new(), Vec::new(), Vec::new());
         let mut begin = None;
-        for index in 1..moments.len() {
-            let now = moments[index].at;
-            if recovers(index) && !recovers(index - 1) {
+        for two in moments.windows(2) {
+            let (last, moment) = (&two[0], &two[1]);
+            let (recovered, recovers) = (last.phase == "Recovery", moment.phase == "Recovery");
+            let now = moment.at;
+            if recovers && !recovered {
                 begin = Some(now);
             }
-            if recovers(index) || !recovers(index - 1) {
+            if recovers || !recovered {
                 continue;
             }
             let Some(begin) = begin.take() else { continue };
@@ -110,8 +111,7 @@ impl Judged<'_> {
                 continue;
             };
             // What the window does not limit, it does not show.
-            if before as f64 > 0.9 * window as f64 && moments[index].phase == "CongestionAvoidance"
-            {
+            if before as f64 > 0.9 * window as f64 && moment.phase == "CongestionAvoidance" {
                 begins.push(begin);
                 shares.push(after as f64 / before as f64);
                 slack.push(3.0 * mss / before as f64);
