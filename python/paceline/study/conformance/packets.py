@@ -128,7 +128,9 @@ class Judged:
         if not times:
             return None
         since = self.checks[-1]["t_ns"] or min(times)
-        return self.moments.filter(pl.col("t_ns") >= since).row(0, named=True)
+        later = self.moments.filter(pl.col("t_ns") >= since)
+        # It may depart after the last ACK.
+        return (self.moments.tail(1) if later.is_empty() else later).row(0, named=True)
 
 
 def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS) -> list[Judged]:
