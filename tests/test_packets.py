@@ -270,8 +270,10 @@ def test_a_page_shows_the_shadow_beside_the_flow(tmp_path: Path, cli: Command) -
 
 def test_a_stacks_controller_is_run_and_judged(cli: Command) -> None:
     """noq's bandwidth decays while a probe stops: it paces below what its samples allow."""
-    done = cli("conformance", "noq:bbr3", "--quick", "--json")
+    done = cli("conformance", "noq:bbr3", "--quick", "--json", "--report", "noq.html")
     assert done.returncode == 3
+    # noq reports no states.
+    assert " own</option>" not in Path("noq.html").read_text()
     (flow,) = json.loads(done.stdout)["flows"]
     assert (flow["path"], flow["judged_as"]) == ("b1-20M-100ms", "bbr3")
     broken = {

@@ -147,7 +147,8 @@ def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS) -> list[Judged]:
 def reported(run: Run, flow: int) -> pl.DataFrame:
     """Return the states that a flow's sender reported: `t_ns` and `phase`, if it did."""
     own = run.samples.filter(pl.col("flow") == flow)
-    return own.select("t_ns", pl.col("phase").cast(pl.String)).drop_nulls().sort("t_ns")
+    own = own.select("t_ns", pl.col("phase").cast(pl.String)).drop_nulls().sort("t_ns")
+    return own.filter(pl.col("phase") != "")
 
 
 def agreement(run: Run, flow: int, judged: Judged) -> float | None:
