@@ -225,7 +225,8 @@ def test_no_word_of_a_table_is_broken_and_nothing_is_drawn_into_a_pipe(
         (("report", "runs/x-12"), "did you mean runs/x-1?"),
         (("compare", "x.toml", "x.toml"), "x.toml is a scenario, not a run"),
         (("evaluate", "mine"), "--controller mine=FILE adds your own"),
-        (("conformance", "99"), "known are 01-startup"),
+        (("conformance", "99"), "name a capture, a qlog"),
+        (("conformance", "--case", "99"), "known are 01-startup"),
     ],
 )
 def test_a_mistyped_call_says_what_to_do(

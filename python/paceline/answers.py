@@ -371,7 +371,7 @@ class PacketCheck(TypedDict):
     """What a flow's packets say of one requirement."""
 
     id: str
-    section: Annotated[str, "Of draft-ietf-ccwg-bbr-06."]
+    section: Annotated[str, "Of draft-ietf-ccwg-bbr-06, or with its RFC."]
     requires: str
     verdict: Literal["held", "broken", "not seen", "cannot be told"]
     measured: Annotated[float | None, "In `unit`; null if nothing was."]
@@ -390,6 +390,17 @@ class Cause(TypedDict):
     value: Annotated[float, "A time in seconds."]
 
 
+class Departure(TypedDict):
+    """What a shadow allowed after an ACK, and what the flow did."""
+
+    t_ns: int
+    pace_bps: Annotated[float | None, "The pace that it allowed; null leaves it to the ACK clock."]
+    window_bytes: Annotated[int, "What it allowed in flight."]
+    in_flight_bytes: int
+    sent_bytes: Annotated[int, "All that the flow had sent."]
+    phase: Annotated[str, "The state of the shadow."]
+
+
 class Flow(TypedDict):
     """A flow, laid beside what each algorithm allows."""
 
@@ -402,6 +413,12 @@ class Flow(TypedDict):
     likeness: Annotated[
         dict[str, float], "The share of time in which the flow does what each algorithm allows."
     ]
+    states_share: Annotated[
+        float | None, "The share of reported states that the shadow was in; null if none is told."
+    ]
+    departure: Annotated[
+        Departure | None, "What was allowed when it first departed; null if nothing is broken."
+    ]
     causes: Annotated[
         list[Cause], "Options of `bbr3` with which nothing would be broken, the likeliest first."
     ]
@@ -413,6 +430,7 @@ class Conformance(TypedDict):
 
     cases: list[Case]
     flows: list[Flow]
+    worse: Annotated[list[str], "With `--against`: what held then and is broken now, or is gone."]
 
 
 class Reference(TypedDict):

@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,16 +14,9 @@ from xml.etree import ElementTree as ET
 from paceline.cli import console, files
 from paceline.cli.failure import Failure, failing
 from paceline.errors import CaptureError, UnjudgeableError
-from paceline.quantities import quantity
 from paceline.runs import Run
-from paceline.study.conformance.packets import (
-    NEAR,
-    SHADOWS,
-    Judged,
-    agreement,
-    causes,
-    judge,
-)
+from paceline.study.conformance.packets import SHADOWS, Judged, causes, judge
+from paceline.study.conformance.verdict import Flow, bounds, in_words, measured
 
 #: What a controller's name says that it is, where that is not a shadow's name. There is more than
 #: one `bbr`.
@@ -33,114 +25,6 @@ _NAMES = {"newreno": "reno"}
 _TOLD = 3
 #: Of more flows only what is broken is shown.
 _FEW = 2
-
-
-@dataclass(frozen=True)
-class Flow:
-    """A judged flow."""
-
-    run: Run
-    target: str
-    path: str | None
-    flow: int
-    judged: list[Judged]
-    #: What `--as`, or its name, says that it is.
-    said: str | None
-    #: Options of `bbr3` that would explain this flow and those that were judged with it.
-    causes: list[tuple[str, float]]
-
-    @property
-    def nearest(self) -> Judged:
-        """The shadow that it is judged by."""
-        return self.judged[0]
-
-    @property
-    def name(self) -> str:
-        """What a reader calls it."""
-        return f"{self.target}{f' on {self.path}' if self.path else f', flow {self.flow}'}"
-
-    @cached_property
-    def agreement(self) -> float | None:
-        """The share of reported states that the shadow was in."""
-        return agreement(self.run, self.flow, self.nearest)
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in words."""
-        nearest, broken = self.nearest, self.nearest.having("broken")
-        name = SHADOWS[nearest.name]
-        if nearest.verdict == "fits":
-            held, untold = (len(nearest.having(one)) for one in ("held", "cannot be told"))
-            told = f"nothing is broken, {held} checks held"
-            return f"{self.name} is {name}: {told}{f', {untold} cannot be told' if untold else ''}"
-        if nearest.verdict == "cannot be told":
-            return f"{self.name}: these packets do not tell whether it is {name}"
-        if nearest.likeness < NEAR:
-            is_not = (
-                f"is not {name}" if self.said else f"is none of the algorithms; {name} is nearest"
-            )
-            return f"{self.name} {is_not}: {len(broken)} of its checks are broken"
-        told = "; ".join(_in_words(check) for check in broken[:_TOLD])
-        more = f"; and {len(broken) - _TOLD} more" if len(broken) > _TOLD else ""
-        things = "one thing" if len(broken) == 1 else f"{len(broken)} things"
-        return f"{self.name} is {name} in all but {things}: {told}{more}"
-
-    @property
-    def remarks(self) -> list[str]:
-        """What else a reader wants to know: where it departs, why, and the states it reported."""
-        found = [f"With {option} = {value:g} nothing is broken" for option, value in self.causes]
-        if (there := self.nearest.departure) is not None:
-            at, window = quantity("_ns", there["t_ns"]), quantity("_bytes", there["window_bytes"])
-            pace = there["pace_bps"]
-            allows = window if pace is None else f"{quantity('_bps', pace)} and {window} in flight"
-            flight = quantity("_bytes", there["in_flight_bytes"])
-            found.append(
-                f"It departs at {at}: {self.nearest.name} is in {there['phase']} and allows "
-                f"{allows}; {flight} are in flight"
-            )
-        if self.agreement is not None:
-            found.append(
-                f"Its reported states are the shadow's {100 * self.agreement:.1f} % of the time"
-            )
-        return found
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as `--json` prints it."""
-        return {
-            "target": self.target,
-            "path": self.path,
-            "flow": self.flow,
-            "judged_as": self.nearest.name,
-            "verdict": self.nearest.verdict,
-            "sentence": self.sentence,
-            "likeness": {one.name: round(one.likeness, 4) for one in self.judged},
-            "states_share": self.agreement,
-            "departure": self.nearest.departure,
-            "causes": [{"option": option, "value": value} for option, value in self.causes],
-            "checks": self.nearest.checks,
-        }
-
-
-def _in_words(check: dict[str, Any]) -> str:
-    return f"{check['id']} ({check['section']}) is {measured(check)}, allowed {bounds(check)}"
-
-
-def measured(check: dict[str, Any]) -> str:
-    """Return what a check measured, with its unit."""
-    value = check["measured"]
-    return "unknown" if value is None else f"{value:.4g} {check['unit']}".strip()
-
-
-def bounds(check: dict[str, Any]) -> str:
-    """Return what a check allows."""
-    least, most = check["least"], check["most"]
-    if least == most:
-        return f"{least:.3g}"
-    if most is None:
-        return f"{least:.3g} or more"
-    if least in (None, 0.0):
-        return f"up to {most:.3g}"
-    return f"{least:.3g} to {most:.3g}"
 
 
 def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
@@ -327,7 +211,7 @@ def annotate(flows: Iterable[Flow], *, known: bool) -> None:
     level = "warning" if known else "error"
     for flow in flows:
         for check in flow.nearest.having("broken"):
-            text = f"{flow.name}: {_in_words(check)}"
+            text = f"{flow.name}: {in_words(check)}"
             text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
             console.stderr().print(f"::{level} title={check['id']}::{text}", soft_wrap=True)
 

@@ -357,7 +357,11 @@ impl Algorithm for Core {
             Cue::ProbeEnd(at) if self.mode == Mode::ProbeBw && self.cycle_idx == 0 => {
                 (self.cycle_idx, self.cycle_mstamp) = (1, micros_at(at));
             }
-            Cue::ProbeEnd(_) | Cue::ProbeRtt(_) | Cue::SlowStartEnd(_) => {}
+            Cue::ProbeRtt(at) => {
+                let at = (micros_at(at) / 1000) as u32;
+                self.min_rtt_stamp = at.wrapping_sub(self.parameters.min_rtt_win);
+            }
+            Cue::ProbeEnd(_) | Cue::SlowStartEnd(_) => {}
         }
     }
 

@@ -19,10 +19,9 @@ from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, loa
 from paceline.study.conformance.drawn import SEEDS, draw
 from paceline.study.conformance.packets import SHADOWS
 from paceline.study.conformance.reference import references
+from paceline.study.conformance.verdict import Flow
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from paceline.runs import Run
 
 #: The suites, by the names of their folders.
@@ -167,7 +166,7 @@ def conformance(
     _check_used(options, controllers, recordings)
     rows: list[dict[str, Any]] = []
     details: list[str] = []
-    judged: list[flows.Flow] = []
+    judged: list[Flow] = []
     for target in recordings:
         if options.case:
             _judge_by_cases(target, options, rows, details)
@@ -371,7 +370,7 @@ def _ended(
     options: Options,
     rows: list[dict[str, Any]],
     details: list[str],
-    judged: list[flows.Flow],
+    judged: list[Flow],
     before: flows.Stored | None,
 ) -> Exit:
     """Print the results, and return the exit code."""
@@ -389,14 +388,14 @@ def _ended(
         with store.writing(options.junit, force=options.force) as fresh:
             fresh.write_bytes(flows.junit(rows, judged))
     if options.report is not None:
-        from paceline.show.verdict import write_page
+        from paceline.study.conformance.page import write_page
 
         with store.writing(options.report, force=options.force) as fresh:
             write_page(judged, fresh)
     worse = before.worse(cases, judged) if before is not None else []
     flows.annotate(judged, known=before is not None and not worse)
     total = f"{len(rows)} cases: {', '.join(counts)}"
-    shown: list[str | Table] = [table, *details, total] if rows else []
+    shown: list[Any] = [table, *details, total] if rows else []
     told = [f"Held before, broken now: {', '.join(worse)}"] if worse else []
 
     def value() -> dict[str, object]:

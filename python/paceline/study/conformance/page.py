@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from paceline import pages
-from paceline.cli.flows import Flow, bounds, measured
 from paceline.quantities import quantity, scale_of
 from paceline.show import page
 from paceline.show.palette import quantity_style, reference_style, state_colour
 from paceline.show.panels import BUCKETS, Band, Panel, Series, Values, scaled, top
 from paceline.study.conformance.packets import reported
+from paceline.study.conformance.verdict import Flow, bounds, measured
 
 if TYPE_CHECKING:
     from paceline.study.conformance.packets import Judged
