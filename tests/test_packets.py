@@ -225,9 +225,17 @@ def test_the_action_of_a_workflow_judges_its_recordings(tmp_path: Path) -> None:
     def act(recordings: str, against: str = "") -> int:
         inputs = {"RECORDINGS": recordings, "AS": "bbr3", "AGAINST": against}
         env = {**os.environ, **inputs, "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}"}
-        return subprocess.run(
-            ["bash", "-e", "-c", script], env=env, cwd=tmp_path, check=False
-        ).returncode
+        env["GITHUB_ACTIONS"] = "true"
+        done = subprocess.run(
+            ["bash", "-e", "-c", script],
+            env=env,
+            cwd=tmp_path,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stderr.count("title=down.pacing::") == recordings.count("bad")
+        return done.returncode
 
     assert act("good; touch x\n") == 0
     assert act("good; touch x\nbad\n") == 3
