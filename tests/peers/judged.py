@@ -1,14 +1,14 @@
 """How often `paceline conformance` is wrong: on right flows, and on seeded defects.
 
-    nice python tests/peers/judged.py right [--cc bbr3] [--seeds 1-500] [--backend vm]
+    nice python tests/peers/judged.py right [--cc bbr3] [--seeds 1-500] [--backend vm] [--later -1]
     nice python tests/peers/judged.py defects
 
 `right` draws paths from seeds (1 to 200 Mbit/s, 2 to 300 ms, a quarter of a BDP to 16, losses to
 2 %, jitter, aggregation, pauses of the application, one to four flows), runs a controller on each
 and judges its packets by its own shadow: each broken check is a false one. With `--backend vm` it
-is Linux's own controller (bbr, cubic, reno), as captured in its guest. `defects` changes one option
-of `bbr3` at a time and judges it on the draft's baselines: on which its packets differ from the
-right flow's, and what is broken there.
+is Linux's own controller (bbr, cubic, reno), as captured in its guest; with `--later`, its ACKs are
+so many milliseconds later. `defects` changes one option of `bbr3` at a time and judges it on the
+draft's baselines: on which its packets differ from the right flow's, and what is broken there.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ DEFECTS: dict[str, tuple[float | str, ...]] = {
 DIFFERS = 0.05
 
 
-def right(cc: str, seeds: range, backend: Backend) -> int:
+def right(cc: str, seeds: range, backend: Backend, later_ms: float) -> int:
     """Judge right flows; return how many are called broken."""
     counts: Counter[tuple[bool, str]] = Counter()
     untold: Counter[tuple[bool, str]] = Counter()
@@ -74,7 +74,8 @@ def right(cc: str, seeds: range, backend: Backend) -> int:
         kind, text = draw(seed, cc)
         try:
             run = paceline.run(text, seed=seed, backend=backend)
-            (judged,) = judge(run, 0, (LINUX[cc] if backend == "vm" else cc,))
+            names = (LINUX[cc] if backend == "vm" else cc,)
+            (judged,) = judge(run, 0, names, int(later_ms * 1e6))
         except PacelineError as error:
             print(seed, kind, "left out:", str(error).partition("\n")[0], flush=True)
             continue
@@ -147,6 +148,7 @@ def main() -> int:
     one.add_argument("--cc", default="bbr3")
     one.add_argument("--seeds", default="1-500")
     one.add_argument("--backend", choices=("sim", "vm"), default="sim")
+    one.add_argument("--later", type=float, default=0.0, metavar="MS")
     verbs.add_parser("defects")
     asked = parser.parse_args()
     if asked.verb == "defects":
@@ -154,7 +156,7 @@ def main() -> int:
         return 0
     first, _, last = asked.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    return min(right(asked.cc, seeds, asked.backend), 1)
+    return min(right(asked.cc, seeds, asked.backend, asked.later), 1)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ mod recording;
 mod tests;
 mod windows;
 
+use std::borrow::Cow;
+
 use paceline_congestion::Recipe;
 
 pub use checks::{Check, Verdict};
@@ -24,6 +26,9 @@ pub use recording::{Kind, Recording, Row};
 
 use follow::Marks;
 use pace::Pace;
+
+/// An ACK may reach the sender up to a millisecond before or after it was recorded.
+const SHIFTS: [i64; 4] = [-300_000, 300_000, -1_000_000, 1_000_000];
 
 /// What a shadow says of a flow.
 #[derive(Clone, Debug)]
@@ -36,55 +41,121 @@ pub struct Judgement {
     pub followed: Followed,
 }
 
-/// Follows a flow by the shadow of a controller.
-pub fn follow(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> Followed {
-    usual(recording, &Pace::of(recording), recipe, handshake).0
+/// A recording, as it is or with its ACKs at other times, and the shadow beside it.
+struct Reading<'a> {
+    recording: Cow<'a, Recording>,
+    pace: &'a Pace,
+    recipe: &'a Recipe,
+    handshake: Option<u64>,
 }
 
-/// Follows and judges a flow by marks as usual.
-fn usual(
-    recording: &Recording,
-    pace: &Pace,
-    recipe: &Recipe,
-    handshake: Option<u64>,
-) -> (Followed, f64, Vec<Check>) {
-    let run = |marks| {
-        let followed = follow::follow(recording, pace, recipe, marks, handshake);
-        let (likeness, checks) = checks::judge(recording, pace, &followed);
-        (followed, likeness, checks)
-    };
-    let first = run(Marks::Usual);
-    if recipe.name() != "cubic-linux" || first.0.lost == 0 {
-        return first;
+/// What the shadow did, the share of time as allowed, and every check.
+type Outcome = (Followed, f64, Vec<Check>);
+
+fn is_broken(check: &Check) -> bool {
+    check.verdict == Verdict::Broken
+}
+
+impl Reading<'_> {
+    fn shifted(&self, by: i64) -> Self {
+        let later = |rtt: u64| rtt.saturating_add_signed(by).max(1);
+        Self {
+            recording: Cow::Owned(self.recording.shifted(by)),
+            handshake: self.handshake.map(later),
+            ..*self
+        }
     }
-    let other = run(Marks::WithoutHyStart);
-    if other.1 > first.1 { other } else { first }
+
+    fn judge(&self, marks: Marks) -> Outcome {
+        let recording = &self.recording;
+        let followed = follow::follow(recording, self.pace, self.recipe, marks, self.handshake);
+        let (likeness, checks) = checks::judge(recording, self.pace, &followed);
+        (followed, likeness, checks)
+    }
+
+    /// By marks as usual.
+    fn usual(&self) -> Outcome {
+        let first = self.judge(Marks::Usual);
+        if self.recipe.name() != "cubic-linux" || first.0.lost == 0 {
+            return first;
+        }
+        let other = self.judge(Marks::WithoutHyStart);
+        if other.1 > first.1 { other } else { first }
+    }
+
+    /// By marks as usual, at the times of its ACKs that fit best.
+    fn best(mut self) -> (Self, Outcome) {
+        let mut best = self.usual();
+        if best.2.iter().any(is_broken) {
+            for by in self.recording.offsets() {
+                let other = self.shifted(by);
+                let outcome = other.usual();
+                if outcome.1 > best.1 {
+                    (self, best) = (other, outcome);
+                }
+            }
+        }
+        (self, best)
+    }
+}
+
+/// Follows a flow by the shadow of a controller.
+pub fn follow(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> Followed {
+    let pace = &Pace::of(recording);
+    let recording = Cow::Borrowed(recording);
+    let reading = Reading {
+        recording,
+        pace,
+        recipe,
+        handshake,
+    };
+    reading.best().1.0
 }
 
 /// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
 /// set-up in nanoseconds, if it is known. A `thorough` judgement tells whether what is broken hangs
-/// on when losses were marked.
+/// on when losses were marked, or on where the recording was made.
 pub fn judge(
     recording: &Recording,
     recipe: &Recipe,
     handshake: Option<u64>,
     thorough: bool,
 ) -> Judgement {
-    let pace = Pace::of(recording);
-    let (followed, likeness, mut checks) = usual(recording, &pace, recipe, handshake);
-    let is_broken = |check: &Check| check.verdict == Verdict::Broken;
-    if thorough && followed.lost > 0 && checks.iter().any(is_broken) {
-        let all = [Marks::Early, Marks::Late, Marks::AsTcp];
-        for &marks in &all[..if recording.is_stream { 2 } else { 3 }] {
-            let run = follow::follow(recording, &pace, recipe, marks, handshake);
-            let (_, others) = checks::judge(recording, &pace, &run);
-            for (check, other) in checks.iter_mut().zip(others) {
-                if is_broken(check) && other.verdict == Verdict::Held {
-                    check.cannot_be_told(
-                        "it hangs on when losses were marked, which no packet shows",
-                    );
-                }
+    let pace = &Pace::of(recording);
+    let reading = Reading {
+        recording: Cow::Borrowed(recording),
+        pace,
+        recipe,
+        handshake,
+    };
+    let (reading, (followed, likeness, mut checks)) = reading.best();
+    let is_off = matches!(reading.recording, Cow::Owned(_));
+    // What is broken cannot be told if it is not in another reading.
+    let mut doubt = |why, other: &dyn Fn() -> Outcome| {
+        if !checks.iter().any(is_broken) {
+            return;
+        }
+        for (check, other) in checks.iter_mut().zip(other().2) {
+            if is_broken(check)
+                && (other.verdict == Verdict::Held || (is_off && !is_broken(&other)))
+            {
+                check.cannot_be_told(why);
             }
+        }
+    };
+    if thorough {
+        let marks = match (followed.lost, reading.recording.is_stream) {
+            (0, _) => &[][..],
+            (_, true) => &[Marks::Early, Marks::Late],
+            (_, false) => &[Marks::Early, Marks::Late, Marks::AsTcp],
+        };
+        for &marks in marks {
+            let why = "it hangs on when losses were marked, which no packet shows";
+            doubt(why, &|| reading.judge(marks));
+        }
+        for by in SHIFTS {
+            let why = "it hangs on a millisecond between the sender and where it was recorded";
+            doubt(why, &|| reading.shifted(by).usual());
         }
     }
     Judgement {

@@ -63,6 +63,15 @@ impl Packets {
         (self.recording.min_rtt < u64::MAX).then_some(self.recording.min_rtt)
     }
 
+    /// The same flow with each ACK so many nanoseconds later.
+    fn shifted(&self, py: Python<'_>, by_ns: i64) -> Self {
+        let later = |rtt: u64| rtt.saturating_add_signed(by_ns).max(1);
+        Self {
+            recording: py.detach(|| self.recording.shifted(by_ns)),
+            handshake: self.handshake.map(later),
+        }
+    }
+
     /// Judges it by the shadow of a controller, with an option at a value (times in seconds) if
     /// that is given: the share of time as allowed, and the checks.
     fn judge<'py>(

@@ -145,6 +145,101 @@ impl Recording {
         recording
     }
 
+    /// How much later its ACKs may have reached the sender than they were recorded, in
+    /// nanoseconds: ACKs let data out, and where none does at once, it is where many do.
+    pub fn offsets(&self) -> Vec<i64> {
+        const REACH: u64 = 1_500_000;
+        const BIN: i64 = 20_000;
+        const BINS: usize = 2 * REACH as usize / BIN as usize;
+        // How often, and the least, by the time from an ACK to a send.
+        let mut bins = [(0_u32, i64::MAX); BINS + 1];
+        let (mut sends, mut acks) = (VecDeque::new(), VecDeque::new());
+        for event in &self.events {
+            let is_sent = matches!(event.what, What::Sent(_));
+            let (own, others) = if is_sent {
+                (&mut sends, &mut acks)
+            } else {
+                (&mut acks, &mut sends)
+            };
+            if own.back() == Some(&event.at) {
+                continue;
+            }
+            own.push_back(event.at);
+            while others.front().is_some_and(|at| at + REACH < event.at) {
+                others.pop_front();
+            }
+            for other in others.iter() {
+                let apart = (event.at - other) as i64;
+                let apart = if is_sent { apart } else { -apart };
+                let bin = &mut bins[((apart + REACH as i64) / BIN) as usize];
+                *bin = (bin.0 + 1, bin.1.min(apart));
+            }
+        }
+        let mut counts = bins.map(|(count, _)| count);
+        counts.sort_unstable();
+        let (usual, most) = (counts[BINS / 2], counts[BINS]);
+        let at_once = &bins[BINS / 2..BINS / 2 + 3];
+        let least = (3 * usual + 5).max(most / 2);
+        if at_once.iter().any(|(count, _)| *count > least) {
+            return Vec::new();
+        }
+        bins.sort_unstable_by_key(|(count, _)| std::cmp::Reverse(*count));
+        let peaks = bins
+            .iter()
+            .take(3)
+            .filter(|(count, _)| *count > 4 * usual + 10);
+        peaks.map(|(_, least)| *least).collect()
+    }
+
+    /// The same flow with each ACK so many nanoseconds later.
+    pub fn shifted(&self, by: i64) -> Self {
+        let mut rows = Vec::with_capacity(self.events.len() + self.delivered.len());
+        let row = |number: usize, kind, at| {
+            let sent = &self.sent[number];
+            let (seq, len) = (sent.start, sent.size.into());
+            Row { at, kind, seq, len }
+        };
+        let mut sent = 0;
+        let mut send = |rows: &mut Vec<Row>, until: usize| {
+            rows.extend((sent..until).map(|n| row(n, Kind::Sent, self.sent[n].at)));
+            sent = sent.max(until);
+        };
+        for group in self.events.chunk_by(|a, b| a.at == b.at) {
+            let at = group[0].at.saturating_add_signed(by);
+            let acks = group.iter().filter_map(|event| match event.what {
+                What::Sent(_) => None,
+                What::Ack { from, to, point } => Some((from as usize, to as usize, point)),
+            });
+            let all: usize = acks.clone().map(|(from, to, _)| to - from).sum();
+            let before = self.sent.partition_point(|sent| sent.at < at);
+            let here = self.sent[before..].partition_point(|sent| sent.at == at);
+            let mut acked = 0;
+            for (from, to, point) in acks {
+                send(&mut rows, before);
+                let kind = Kind::Ack;
+                rows.extend(point.map(|seq| Row {
+                    at,
+                    kind,
+                    seq,
+                    len: 0,
+                }));
+                let covered = self.delivered[from..to].iter();
+                rows.extend(covered.map(|n| row(*n as usize, Kind::Sack, at)));
+                // Of ACKs at one instant each lets out its share, or the first a pacer's burst.
+                acked += to - from;
+                let is_paced = here < all;
+                let share = if is_paced {
+                    here
+                } else {
+                    here * acked / all.max(1)
+                };
+                send(&mut rows, before + share);
+            }
+        }
+        send(&mut rows, self.sent.len());
+        Self::new(rows.into_iter(), self.mss)
+    }
+
     /// A transmission that no ACK covers counts until one of a later transmission comes.
     fn balances(&self) -> Vec<i64> {
         let (mut balance, mut newest) = (0, 0);

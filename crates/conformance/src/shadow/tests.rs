@@ -133,6 +133,35 @@ fn a_dip_is_a_silence_with_little_in_flight_after_it() {
     assert_eq!(with_a_loss().dips, [0; 0]);
 }
 
+#[test]
+fn acks_recorded_late_are_put_back_to_where_they_let_data_out() {
+    let (own, times) = (with_a_dip(), |recording: &Recording| {
+        let events = recording.events.iter();
+        let times = events.map(|event| (event.at, matches!(event.what, What::Sent(_))));
+        times.collect::<Vec<_>>()
+    });
+    assert_eq!(own.offsets(), [0; 0]);
+    for by in [MS as i64, -700_000] {
+        let shifted = own.shifted(by);
+        assert_ne!(times(&shifted), times(&own));
+        assert_eq!(shifted.offsets(), [-by]);
+        let back = shifted.shifted(-by);
+        assert_eq!(times(&back), times(&own));
+        assert_eq!(delivered(&back), delivered(&own));
+    }
+    // Of two ACKs at one instant each lets out its own packet.
+    let rows = [
+        row(0, Kind::Sent, 0, 1000),
+        row(0, Kind::Sent, 1000, 1000),
+        row(40, Kind::Ack, 1000, 0),
+        row(40, Kind::Sent, 2000, 1000),
+        row(40, Kind::Ack, 2000, 0),
+        row(40, Kind::Sent, 3000, 1000),
+    ];
+    let own = Recording::new(rows.into_iter(), 1000);
+    assert_eq!(times(&own.shifted(0)), times(&own));
+}
+
 /// The capture has the copy after the ACK: nothing else is to come of it.
 #[test]
 fn a_copy_after_its_ack_is_not_in_flight() {

@@ -89,7 +89,8 @@ class Judged:
     ) -> Judged:
         """Judge packets by a shadow; `ValueError` if it has no such option at that value.
 
-        If it is not `thorough`, checks are broken that hang on when losses were marked.
+        If it is not `thorough`, checks are broken that hang on when losses were marked,
+        or on a millisecond between the sender and where it was recorded.
         """
         likeness, checks = packets.judge(name, option, thorough)
         return cls(name, likeness, checks, packets, option)
@@ -133,9 +134,14 @@ class Judged:
         return (self.moments.tail(1) if later.is_empty() else later).row(0, named=True)
 
 
-def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS) -> list[Judged]:
-    """Judge a flow by the shadows of these algorithms, the one that fits best first."""
+def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS, later_ns: int = 0) -> list[Judged]:
+    """Judge a flow by the shadows of these algorithms, the one that fits best first.
+
+    Its ACKs are taken to have arrived so much later than they did.
+    """
     packets = _packets(run, flow)
+    if later_ns:
+        packets = packets.shifted(later_ns)
     # Each takes about as much memory as the packets.
     with ThreadPoolExecutor(2) as pool:
         judged = list(pool.map(lambda name: Judged.by(name, packets), names))
