@@ -41,9 +41,10 @@ app = App(
     default_parameter=Parameter(converter=_converted),
     version=__version__,
     help="A congestion-control laboratory: one file describes an experiment, one command runs it."
-    "\n\nData goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input, "
-    "3 expectation failed, 4 regression found, 127 the machine lacks something required, "
-    "129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM.",
+    "\n\nData goes to stdout, and messages go to stderr. Exit codes:"
+    "\n\n- 0: success\n- 1: a run failed\n- 2: bad input\n- 3: an expectation failed"
+    "\n- 4: a regression was found\n- 127: the machine lacks something that the command needs"
+    "\n- 129, 130, 143: SIGHUP, SIGINT (Ctrl-C) or SIGTERM stopped the command",
     help_epilogue=examples(
         f"run {_DEMO}",
         "list controllers bbr3",
@@ -123,9 +124,9 @@ Controllers = Annotated[
     Parameter(
         name="--controller",
         negative="",
-        help="NAME=FILE[:CLASS]: a controller of your own, in Python or a shared library; "
-        "scenarios may then use NAME. FILE may also be a library with a QUIC stack; scenarios "
-        "then name its controllers NAME:CONTROLLER. May be repeated. Paceline executes the code of "
+        help="NAME=FILE[:CLASS]: load your own controller from a Python file or a shared library. "
+        "Scenarios can then use it as NAME. If FILE is a library with a QUIC stack, scenarios can "
+        "use its controllers as NAME:CONTROLLER. Can be repeated. Paceline executes the code in "
         "FILE.",
     ),
 ]
@@ -140,20 +141,24 @@ Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSO
 Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="Show no progress.")]
 #: Of what shows no progress: accepted wherever others take it.
 Hushed = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show=False)]
-Jobs = Annotated[int | None, Parameter(validator=positive, help="Threads. Default: one per core.")]
+Jobs = Annotated[
+    int | None, Parameter(validator=positive, help="Number of threads. Default: one per core.")
+]
 Set = Annotated[
     list[str] | None,
     Parameter(
         name="--set",
         negative="",
-        help="KEY=VALUE: override a value of the scenario; may be repeated.",
+        help="KEY=VALUE: change a value of the scenario. Can be repeated.",
     ),
 ]
 Force = Annotated[bool, Parameter(negative="", help="Overwrite existing files.")]
 Seeds = Annotated[
     int | None, Parameter(validator=at_most_repeats, help="Run each scenario with seeds 1 to N.")
 ]
-Flow = Annotated[int | None, Parameter(validator=not_negative, help="Only this flow of each run.")]
+Flow = Annotated[
+    int | None, Parameter(validator=not_negative, help="Use only this flow of each run.")
+]
 Backend = Literal["sim", "emu", "vm"]
 Image = Literal["png", "svg", "pdf"]
 RunFolder = Annotated[str, Parameter(help="A run's folder.")]

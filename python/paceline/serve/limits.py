@@ -35,12 +35,15 @@ REPEATS = 200
 POINTS, POINTS_SHOWN = 400, 50
 
 #: All of them in words for the user.
-TEXT = (
-    f"Limits: {CONNECTIONS} connections, {THREADS} threads; {HEADER_S:.0f} s to a request's header "
-    f"and to the next request, {BODY_S:.0f} s for its body, {WRITE_S:.0f} s to take an answer; "
-    f"{HEADER_BYTES >> 10} KiB of header, {BODY_BYTES >> 10} KiB of body, JSON {DEPTH} deep, "
-    f"{SETTINGS} settings; {JOBS} jobs waiting or running, one at a time, {JOB_S / 60:.0f} min "
-    f"each, {ENDED} kept after their end; {ENTRIES:,} runs and sweeps, {DEEP} folders deep; "
-    f"{OVERLAID} runs in a plot, {ROWS:,} rows of a table, {LINES:,} lines, {PICTURE >> 20} MiB of "
-    f"a picture, {TABLES >> 30} GiB of tables kept in memory."
-)
+TEXT = f"""Limits:
+
+- Server: {CONNECTIONS} connections and {THREADS} threads.
+- Times: {HEADER_S:.0f} s until a request's header is complete, and until the next request;
+  {BODY_S:.0f} s for a request's body; {WRITE_S:.0f} s until the client accepts a response.
+- Requests: {HEADER_BYTES >> 10} KiB of header, {BODY_BYTES >> 10} KiB of body, {DEPTH} levels of
+  nesting in JSON, {SETTINGS} settings.
+- Jobs: {JOBS} jobs waiting or running, of which one runs; {JOB_S / 60:.0f} min per job;
+  {ENDED} finished jobs are kept.
+- Overview: {ENTRIES:,} runs and sweeps, {DEEP} levels of folders.
+- Plots: {OVERLAID} runs and {LINES:,} lines per plot, {PICTURE >> 20} MiB per picture.
+- Tables: {ROWS:,} rows per table, {TABLES >> 30} GiB of tables in memory."""

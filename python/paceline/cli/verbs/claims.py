@@ -38,10 +38,10 @@ class Options:
     list: Annotated[bool, Parameter(negative="")] = False
     """List the claims without running them."""
     mutants: Annotated[bool, Parameter(negative="")] = False
-    """Run the mutants of each claim (its subject is removed), and list those that survive."""
+    """Run the mutants of each claim, which lack its subject, and list those that survive."""
     seeds: Seeds = None
     quick: Annotated[bool, Parameter(negative="")] = False
-    """A shorter form of each claim: fewer seeds, shorter runs."""
+    """Run a shorter form of each claim: fewer seeds and shorter runs."""
     out: Path | None = None
     """Folder for a report: a page, plots and data."""
     claims: Path | None = None
@@ -49,12 +49,12 @@ class Options:
     backend: Annotated[
         Backend,
         Parameter(
-            help="Only simulated claims (sim), or only claims that need a kernel's TCP: in real "
-            "time (emu) or in virtual time (vm)."
+            help="Which claims to run: simulated claims (sim), or claims that need a kernel's TCP "
+            "in real time (emu) or in virtual time (vm)."
         ),
     ] = "sim"
     jobs: Annotated[int | None, Parameter(validator=positive)] = None
-    """Threads, and parallel emulations. Default: one thread and four emulations per core."""
+    """Number of parallel threads and emulations. Default: one thread, four emulations per core."""
     controllers: Controllers = None
     memory: Memory = None
     json: Json = False
@@ -74,18 +74,25 @@ def claims(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Re-run published claims and print published | measured | verdict.
+    """Rerun published experiments, and print published | measured | verdict for each claim.
 
-    A verdict is one of: reproduced; reproduced under a stated assumption (the source leaves
-    something open; `--json` prints "reproduced by choice"); not reproduced; finding (the claim is a
-    question of our own); error.
+    The verdict of a claim is one of:
 
-    Each figure has its 95 % interval over the seeds. The runs of all chosen claims run in
+    - reproduced;
+    - reproduced under a stated assumption: the source leaves something open (`--json` prints
+      "reproduced by choice");
+    - not reproduced;
+    - finding: the claim is a question of our own;
+    - error.
+
+    Each figure has a 95 % interval over the seeds. The runs of all chosen claims execute in
     parallel. Emulated runs come last, as many at a time as their rates allow. An emulated run that
-    exceeds the bounds of `[run.emulation]` is repeated up to three times. A claim that you name by
-    its id runs even if it needs another `--backend`. ``--controller bbr3=FILE`` replaces bbr3 in
-    all claims with your own controller.
-    Exit code 3 if a claim is not reproduced, a finding's bound fails or a mutant survives.
+    exceeds the bounds of `[run.emulation]` is repeated up to three times. If you name a claim by
+    its id, it runs even if it needs another `--backend`. With `--controller bbr3=FILE`, your own
+    controller replaces bbr3 in all claims.
+
+    The exit code is 3 if a claim is not reproduced, if a bound of a finding fails, or if a mutant
+    survives.
     """
     folder = options.claims or shipped.nearest_folder("claims")
     found = chosen(names or [], folder, options)

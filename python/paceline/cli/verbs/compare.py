@@ -49,11 +49,12 @@ class Options:
     by: str | None = None
     """In one sweep, compare the values of this key."""
     metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
-    """Only these metrics. Default: all."""
+    """Compare only these metrics. Default: all."""
     tolerance: Annotated[float, Parameter(validator=_tolerance)] = 1.0
     """Ignore differences of up to this percentage of the old value."""
     correction: Literal["holm", "bh"] = "holm"
-    """Correction for multiple tests: no false alarms (holm), or few (bh)."""
+    """Correction for multiple tests: limits to 5 % the probability of any false alarm (holm), or
+    the share of false alarms among the differences found (bh)."""
     everything: Annotated[bool, Parameter(name="--all", negative="")] = False
     """Also show metrics that are the same."""
     markdown: Annotated[bool, Parameter(negative="")] = False
@@ -74,30 +75,28 @@ def compare(
     old: Annotated[
         str,
         Parameter(
-            help="A folder: a run, its repeats, or a sweep. Or `reference:CASE`: a test case of "
-            "the BBR draft, or a baseline (`paceline reference list` lists both)."
+            help="The folder of a run, of its repeats or of a sweep. Or `reference:CASE`, which is "
+            "a test case of the BBR draft or a baseline (`paceline reference list` lists both)."
         ),
     ],
-    new: Annotated[
-        str | None, Parameter(help="The result to compare with the first result.")
-    ] = None,
+    new: Annotated[str | None, Parameter(help="The result to compare with OLD.")] = None,
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
     """Compare two results: same, better or worse, and how certain that is.
 
-    Values with the same seed are compared pair by pair. Exit code 4 if something is worse. Too few
-    runs for a test are not a failure; the output says so.
+    Values with the same seed are compared pair by pair. The exit code is 4 if a metric is worse. If
+    there are too few runs for a test, the output says so, and this does not count as a failure.
 
     With `--by`, each value of one key of a sweep is compared with the first value of that key. The
     two points of a pair have the same values of all other keys. Each point counts once, as the mean
     of its seeds, and pairs are compared by their ratios.
 
-    A run, or a qlog that `import` converted, can be compared with `reference:CASE`: a test case of
-    the BBR draft, or a baseline, run with `bbr3`. The output then says where the run departs from
-    the reference: by the run's BBR states, or by its packets if the run has no states. The run and
-    the case must have the same path and events.
+    A run, or a qlog that `paceline import` converted, can be compared with `reference:CASE`: a test
+    case of the BBR draft, or a baseline, run with `bbr3`. The output then shows where the run
+    departs from the reference, by the run's BBR states, or by its packets if the run has no states.
+    The run and the case must have the same path and events.
     """
     options = replace(options, metrics=files.known_metrics(options.metrics))
     if (new is None) == (options.by is None):

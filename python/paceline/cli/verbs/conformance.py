@@ -39,24 +39,28 @@ class Options:
         str | None,
         Parameter(
             name="--as",
-            help=f"What the flows are said to be: {', '.join(SHADOWS)}. Default: the nearest.",
+            help=f"The algorithm that the flows are meant to run: {', '.join(SHADOWS)}. Default: "
+            "the nearest.",
         ),
     ] = None
     flow: int | None = None
-    """Only this flow of a recording."""
+    """Judge only this flow of a recording."""
     case: Annotated[
         list[str] | None,
-        Parameter(negative="", consume_multiple=True, help="Only these cases, by id or prefix."),
+        Parameter(
+            negative="", consume_multiple=True, help="Only cases with these ids or prefixes."
+        ),
     ] = None
     controller: Annotated[
         list[str] | None,
         Parameter(
             negative="",
-            help="Load your own: NAME=FILE[:CLASS], or STACK=FILE; then name it as a target.",
+            help="NAME=FILE[:CLASS] or STACK=FILE: load your own controller or stack, which you "
+            "can then name as a target.",
         ),
     ] = None
     traces: Path | None = None
-    """Only replay this folder's golden traces (in v1, v2, v3, cubic, reno, dctcp)."""
+    """Only replay the golden traces in this folder (subfolders v1, v2, v3, cubic, reno, dctcp)."""
     cases: Path | None = None
     """Take the draft's cases from this folder."""
     recovery: Path | None = None
@@ -64,16 +68,16 @@ class Options:
     live: Annotated[bool, Parameter(negative="")] = False
     """Only run the recovery scripts against this machine's kernel (three times each)."""
     record: Path | None = None
-    """With --live: a new folder for the segments that the kernel sent."""
+    """With --live: write the segments that the kernel sent to this new folder."""
     junit: Path | None = None
-    """Also write the outcome to this file, as JUnit's XML."""
+    """Also write the results to this file, as JUnit XML."""
     report: Path | None = None
-    """Also write the flows' verdicts and plots to this file, as a page."""
+    """Also write a page with the flows' verdicts and plots to this file."""
     against: Path | None = None
-    """Fail only if what held in this file, an earlier output of --json, is broken (exit code 4)."""
+    """An earlier output of --json: fail only if something that held in it is broken now."""
     force: Force = False
     quick: Annotated[bool, Parameter(negative="")] = False
-    """A shorter form: no golden traces, each case on one path, one baseline."""
+    """Run a shorter form: no golden traces, each case on one path, only one baseline."""
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False
@@ -123,26 +127,28 @@ def conformance(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Is it BBR, and if not, what is broken? From a recording, or a controller's name.
+    """Check whether a flow or a controller is BBR, CUBIC or Reno, and which rules it breaks.
 
-    A recording is judged by its packets alone, on whatever path it was made. A shadow of each
-    algorithm runs beside it, fed with the flow's own sends, ACKs and losses, and says at each
-    moment what it would allow. A check is held, broken, not seen, or cannot be told from these
-    packets. Record at the sender: a capture cut to headers, or a qlog with ACK frames.
+    A recording is judged by its packets alone, on any path. Alongside it runs a shadow of each
+    algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its input.
+    The shadow shows at each moment what the algorithm allows. The verdict of a check is held,
+    broken, not seen, or cannot be told from these packets. Record at the sender: a capture (headers
+    are enough), or a qlog with ACK frames.
 
-    A controller is run, by the draft's test cases, and over its baselines and twelve drawn paths,
-    whose packets are judged like a recording. A case passes if each of its numbered steps holds in
-    the record of its run, on every path; steps about BBR's states are not applicable to a foreign
-    controller. With --case, a run's folder is judged by these cases: it must have their path and
-    events.
+    A controller is tested by the draft's test cases, and by its packets on the draft's six
+    baselines and on twelve random paths. A case passes if each of its numbered steps holds in the
+    record of its run, on every path. Steps about BBR's states are not applicable to controllers
+    from other projects. With --case, a run's folder is judged by test cases; the run must have the
+    path and the events of these cases.
 
-    Without a target, golden traces of Linux, its recovery and the draft's cases are run for bbr3: a
-    trace passes if every state field equals that of Linux after every event, a recovery script if
-    our sender sends what the recorded kernel sent.
+    Without a target, the command replays golden traces of Linux, plays scripts for loss recovery,
+    and runs the draft's cases with bbr3. A trace passes if every state field equals that of Linux
+    after every event. A recovery script passes if our sender sends what the recorded kernel sent.
 
-    Exit code 3 if a trace, a script or a case fails, or a check is broken: of the algorithm that
-    --as or a controller's name says, or of the nearest. With --against only what held before
-    counts, with exit code 4.
+    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. The checks are
+    those of the algorithm that --as or the controller's name gives, or else of the nearest
+    algorithm. With --against, the exit code is 4 if something that held in the earlier output is
+    broken now.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")

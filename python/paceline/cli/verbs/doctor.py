@@ -25,11 +25,11 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> Exit:
-    """Check what `run --backend emu`, `vm` and `kernel` need, and show how to fix each problem.
+    """Check whether `--backend emu`, `vm` and `kernel` work here, and how to fix problems.
 
     Without --quick, the command also emulates increasing rates, for two seconds each, until all
-    three attempts at a rate exceed the default error bounds. Exit code 127 if this machine cannot
-    emulate at all.
+    three attempts at a rate exceed the default error bounds. The exit code is 127 if this machine
+    cannot emulate at all.
     """
     err = console.stderr()
 

@@ -47,13 +47,13 @@ class Options:
     """Controllers to run against. Default: all except those of QUIC stacks."""
     seeds: Seeds = None
     quick: Annotated[bool, Parameter(negative="")] = False
-    """A shorter form: fewer seeds and pairs, shorter runs."""
+    """Run a shorter form: fewer seeds and pairs, and shorter runs."""
     out: Path | None = None
     """Folder for a report: a page, the matrix and the data."""
     suite: Path | None = None
-    """Folder of the criteria. Default: ./evaluation, or the shipped criteria."""
+    """Folder with the criteria. Default: ./evaluation, or the shipped criteria."""
     scenarios: Path | None = None
-    """Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or the shipped scenarios."""
+    """Folder with the scenarios for pairs. Default: ./scenarios/evaluate, or the shipped ones."""
     controllers: Controllers = None
     jobs: Jobs = None
     memory: Memory = None
@@ -78,9 +78,9 @@ def evaluate(
 ) -> Exit:
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
-    The controller also runs against every other controller. These runs give its share, and the
-    harm (Ware et al.) that it does to goodput, delay and loss. Exit code 3 if a criterion is not
-    met.
+    The command also runs the controller against each of the other controllers. These runs show the
+    other controller's share of the link, and the harm (Ware et al.) to its goodput, delay and loss.
+    The exit code is 3 if a criterion is not met.
     """
     against = options.against or []
     known = guests.names()

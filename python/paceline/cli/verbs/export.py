@@ -45,7 +45,9 @@ def export(
     ],
     out: Annotated[
         Path | None,
-        Parameter(help="File to write; for csv and qlog, a folder. Default: in the run's folder."),
+        Parameter(
+            help="File to write, or a folder for csv and qlog. Default: in the run's folder."
+        ),
     ] = None,
     flow: Flow = None,
     qlog_dialect: Annotated[
@@ -55,7 +57,7 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Export a run for other programs: tables, qlog, a packet capture, xplot, Flent."""
+    """Export a run for other programs: as tables, qlog, a packet capture, xplot or Flent data."""
     chosen = exchange.EXPORTS[format]
     if len(run) > 1 and not chosen.several:
         raise Failure(

@@ -25,16 +25,16 @@ from paceline.study import fit as study
 )
 def fit(
     record: Annotated[
-        str, Parameter(help="The folder of a run; `import` makes one from a capture.")
+        str, Parameter(help="A run's folder; `paceline import` makes one from a capture.")
     ],
     /,
     *,
     cc: Annotated[
         str | None,
-        Parameter(help="Controller of the flows whose controller the record does not name."),
+        Parameter(help="Controller of those flows whose controller is not in the record."),
     ] = None,
     out: Annotated[
-        Path | None, Parameter(help="Scenario to write. Default: NAME-fitted.toml, here.")
+        Path | None, Parameter(help="Scenario to write. Default: NAME-fitted.toml in this folder.")
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -43,12 +43,13 @@ def fit(
 ) -> None:
     """Estimate the path on which a record was taken, and write it as a scenario.
 
-    Only data visible to the flows' endpoints is used: deliveries, RTTs and losses. This data gives
-    the rate, the base RTT, the queue and the parameters of the loss model, each with a 95 %
+    The estimate uses only data that the flows' endpoints can see: deliveries, RTTs and losses. It
+    covers the rate, the base RTT, the queue and the parameters of the loss model, each with a 95 %
     interval. The loss model is a full queue, random loss, both, a policer, CoDel, FQ-CoDel or PIE:
     the one whose simulation, with the same flows, is nearest to the record. The table at the end
-    compares the record with that simulation. If the record does not give an interval, for example
-    for the size of a buffer that never filled, `fit` gives a bound, and a note says why.
+    compares the record with this simulation. If the record does not give an interval (for example,
+    for the size of a buffer that never filled), the output gives a bound, and a note gives the
+    reason.
     """
     known = [row["name"] for row in _paceline.controllers()]
     if cc is not None and cc not in known:

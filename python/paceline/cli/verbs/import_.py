@@ -41,8 +41,8 @@ def import_(
     file: Annotated[
         str,
         Parameter(
-            help="An experiment: a transperf configuration, a mahimahi trace or a table of rates. "
-            "Or a recording: a capture, a qlog, iperf3's JSON or Flent's data."
+            help="An experiment (a transperf configuration, a mahimahi trace or a table of rates), "
+            "or a recording (a capture, a qlog, iperf3's JSON or Flent's data)."
         ),
     ],
     /,
@@ -51,19 +51,25 @@ def import_(
     out: Annotated[
         Path | None,
         Parameter(
-            help="For a scenario: a file (.toml) or a folder; default: stdout. For a record: a "
-            "folder; default: runs/NAME."
+            help="For a scenario, a file (.toml) or a folder (default: stdout). For a record, a "
+            "folder (default: runs/NAME)."
         ),
     ] = None,
-    rtt: Annotated[str | None, Parameter(help="Round-trip time for a trace.")] = None,
-    queue: Annotated[str | None, Parameter(help="Queue size for a trace.")] = None,
-    cc: Annotated[str, Parameter(help="Controller of the flow that crosses a trace.")] = "bbr3",
+    rtt: Annotated[
+        str | None, Parameter(help="For a trace or a table: the RTT of the path.")
+    ] = None,
+    queue: Annotated[
+        str | None, Parameter(help="For a trace or a table: the size of the queue.")
+    ] = None,
+    cc: Annotated[
+        str, Parameter(help="For a trace or a table: the controller of the flow.")
+    ] = "bbr3",
     time: Annotated[
-        str | None, Parameter(help='Column of a table with the times, and its unit ("t ms").')
+        str | None, Parameter(help='For a table: the column with the times, and its unit ("t ms").')
     ] = None,
     rate: Annotated[
         str | None,
-        Parameter(help='Column of a table with the rates, and its unit ("down Mbit/s").'),
+        Parameter(help='For a table: the column with the rates, and its unit ("down Mbit/s").'),
     ] = None,
     ignore_commands: Annotated[
         bool, Parameter(negative="", help="Skip commands that transperf would run as root.")
@@ -71,14 +77,15 @@ def import_(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Convert a file of another tool: an experiment into a scenario, a recording into a record.
+    """Convert a file of another tool: an experiment into a scenario, or a recording into a record.
 
-    A configuration is parsed and never executed. Anything that a scenario cannot express is an
-    error, which names its line; approximations are noted.
+    A transperf configuration is parsed, but never executed. If a scenario cannot express a part of
+    it, the command prints an error with the line. It prints a note for each approximation.
 
-    A recording becomes a run, which the commands `report`, `compare` and `sequence` can read. A
-    recording is a pcap or pcapng of TCP, a qlog of any version, iperf3's JSON or Flent's data; it
-    may be compressed with gzip or zstd. Notes on missing data are printed and stored in the record.
+    A recording becomes a run, which `paceline report`, `paceline compare` and `paceline sequence`
+    can read. A recording is a pcap or pcapng of TCP, a qlog of any version, iperf3's JSON or
+    Flent's data. It may be compressed with gzip or zstd. Notes on missing data are printed and
+    stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
         _record(file, None if format == "auto" else format, out)

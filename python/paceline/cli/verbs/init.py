@@ -37,7 +37,7 @@ def init(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a commented scenario or controller that runs as it is."""
+    """Write a commented scenario, or a commented controller, that you can run as it is."""
     in_c = controller and file is not None and file.suffix == ".c"
     template = "controller.c" if in_c else "controller.py" if controller else "scenario.toml"
     path = file or Path(template)

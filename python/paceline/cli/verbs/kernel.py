@@ -44,9 +44,9 @@ _SHOWN = {
     )
 )
 def kernel() -> None:
-    """Load BBRv3 into the running kernel by eBPF, unload it, or watch it.
+    """Load BBRv3 into the running kernel by eBPF, unload it, or watch its connections.
 
-    The command needs root and a stock kernel, 6.10 or later.
+    The command needs root and Linux 6.10 or later. A stock kernel is enough.
     """
 
 
@@ -112,13 +112,13 @@ def load(
         Parameter(
             name="--set",
             negative="",
-            help="OPTION=VALUE: an option of `bbr3-linux`, for every connection; may be repeated. "
-            "Times are in the kernel's units: microseconds or milliseconds.",
+            help="OPTION=VALUE: set an option of `bbr3-linux` for every connection. Can be "
+            "repeated. Times are in the kernel's units: microseconds or milliseconds.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Register the congestion control `paceline_bbr3`, which any program may then choose.
+    """Register the congestion control `paceline_bbr3`, which any program can then choose.
 
     Choose it, for example, with `iperf3 -C paceline_bbr3`, with `ip route ... congctl`, or with the
     sysctl `net.ipv4.tcp_congestion_control`.
@@ -130,7 +130,7 @@ def load(
 @part(kernel)
 @_explained()
 def unload(*, json: Json = False) -> None:
-    """Unload it: new connections cannot choose it; open ones keep it until they end."""
+    """Unload the controller: new connections cannot choose it, but open connections keep it."""
     held = controller.unload()
     said = [f"{controller.NAME} is unloaded; nothing new can choose it."]
     if held:
@@ -141,16 +141,14 @@ def unload(*, json: Json = False) -> None:
 @part(kernel, "list")
 @_explained()
 def list_(*, json: Json = False) -> None:
-    """List our controllers in the kernel."""
+    """List Paceline's controllers in the kernel."""
     _say_loaded()
 
 
 @part(kernel)
 @_explained()
 def show(
-    which: Annotated[
-        int | None, Parameter(help="The id of a process, or a local or remote port.")
-    ] = None,
+    which: Annotated[int | None, Parameter(help="A process ID, or a local or remote port.")] = None,
     /,
     *,
     json: Json = False,
@@ -176,7 +174,7 @@ def show(
 @_explained()
 def record(
     port: Annotated[
-        int | None, Parameter(help="A local or remote port. Default: all connections.")
+        int | None, Parameter(help="Record only connections with this local or remote port.")
     ] = None,
     /,
     *,
@@ -189,7 +187,7 @@ def record(
     memory: Memory = None,
     json: Json = False,
 ) -> None:
-    """Record the connections that use `paceline_bbr3`; `report` draws the record."""
+    """Record the connections that use `paceline_bbr3`; `paceline report` draws the record."""
     from paceline.kernel import recording
 
     if port is not None and not 0 < port < 1 << 16:

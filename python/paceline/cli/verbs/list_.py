@@ -168,14 +168,16 @@ def _head(path: Path) -> dict[str, Any]:
     ),
 )
 def list_(
-    what: Annotated[What | None, Parameter(show_choices=False, help=" | ".join(LISTS))] = None,
+    what: Annotated[
+        What | None, Parameter(show_choices=False, help=f"What to list: {', '.join(LISTS)}.")
+    ] = None,
     name: Annotated[str | None, Parameter(help="Show only this entry, in detail.")] = None,
     /,
     *,
     controllers: Controllers = None,
     json: Json = False,
 ) -> None:
-    """List controllers and their options, metrics and their definitions, ..."""
+    """List controllers with their options, metrics with their definitions, and more."""
     if what is None:
         table = console.table("paceline list ...", "What it lists", left=2)
         for topic, summary in _TOPICS.items():

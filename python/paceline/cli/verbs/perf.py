@@ -46,8 +46,8 @@ class Client:
     cc: Annotated[
         str | None,
         Parameter(
-            help="The sender's controller: one of `paceline list controllers`, or `quinn:bbr`, "
-            "`quinn:cubic`, `quinn:newreno`. Default: bbr3."
+            help="The sender's controller: one that `paceline list controllers` lists, or "
+            "`quinn:bbr`, `quinn:cubic` or `quinn:newreno`. Default: bbr3."
         ),
     ] = None
     time: str | None = None
@@ -55,11 +55,11 @@ class Client:
     bytes: str | None = None
     """Amount of data to send, such as "1 GB"."""
     reverse: Annotated[bool, Parameter(negative="")] = False
-    """The server sends, not the client."""
+    """Let the server send instead of the client."""
     streams: Annotated[int | None, Parameter(validator=positive)] = None
     """Number of streams, at most 128. Default: 1."""
     out: Path | None = None
-    """Folder for a record, which `report` and `compare` can read."""
+    """Folder for a record, which `paceline report` and `paceline compare` can read."""
 
 
 @Parameter(name="*")
@@ -86,7 +86,8 @@ class Server:
 def perf() -> None:
     """Transfer data over real QUIC between two machines, with any controller.
 
-    The stack is quinn with TLS 1.3; our controllers are paced at the rate that they set.
+    The QUIC stack is quinn with TLS 1.3. Paceline's controllers are paced at the rate that they
+    set.
     """
 
 
@@ -100,11 +101,12 @@ def server_(
     options: Server = Server(),
     json: Json = False,
 ) -> None:
-    """Serve one test at a time, until it is stopped.
+    """Serve tests, one at a time, until you stop the server.
 
-    The server prints a token: a secret and the fingerprint of its certificate. A client without the
-    token is refused. The server listens on the loopback interface unless you give another address.
-    With --json, the server prints one object per line; the first object has `address` and `token`.
+    The server prints a token, which contains a secret and the fingerprint of the server's
+    certificate. The server refuses a client without the token. It listens on the loopback interface
+    unless you give another address. With --json, it prints one JSON object per line; the first
+    object has `address` and `token`.
     """
     place = _resolved(address)
     longest = _said("--max-time", options.max_time, duration_ns) or 3600 * _SECOND

@@ -22,8 +22,8 @@ def playground(
 ) -> None:
     """Open the simulator in a browser: ten lessons, sliders, and your own controller.
 
-    The page is one file, and the command prints its path. The page needs no server and sends
-    nothing anywhere.
+    The page is one file, and the command prints its path. The page needs no server and sends no
+    data anywhere.
     """
     page = found(_PACKAGE)
     if page is None:

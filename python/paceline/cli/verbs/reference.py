@@ -39,7 +39,7 @@ class Options:
         Parameter(
             negative="",
             help="Also write every packet and ACK to the traces, which are then many times "
-            "larger. qvis and `import` need the packets.",
+            "larger. qvis and `paceline import` need the packets.",
         ),
     ] = False
     qlog_dialect: Literal["current", "0.3"] = "current"
@@ -52,7 +52,7 @@ class Options:
 
 Cases = Annotated[
     list[str] | None,
-    Parameter(negative="", help="References, by id or prefix. Default: all."),
+    Parameter(negative="", help="Ids of references, or prefixes of ids. Default: all."),
 ]
 
 
@@ -66,16 +66,16 @@ Cases = Annotated[
     )
 )
 def reference() -> None:
-    """List or write the reference traces: what the BBR of the draft does on a known path.
+    """List or write reference traces, which show what the draft's BBR does on known paths.
 
     The references are the example test cases of the BBR draft, and six baselines (`b1` to `b6`).
-    `compare` takes a reference in place of a run, as `reference:CASE`.
+    `paceline compare` takes a reference in place of a run, as `reference:CASE`.
     """
 
 
 @part(reference, "list")
 def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False) -> None:
-    """List the references, and what the trace of each shows."""
+    """List the references, and describe what the trace of each shows."""
     chosen = references.chosen(cases or ())
     answer: answers.References = {
         "draft": draft(),
@@ -101,9 +101,9 @@ def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False)
 def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
     """Run references with `bbr3`, and write a folder for each.
 
-    Each folder holds the scenario, the trace of each flow as qlog, a picture, and a manifest with
-    the draft's number, the seed and the hash of each file. An index is next to the folders. Every
-    export gives the same bytes.
+    Each folder contains the scenario, the trace of each flow as qlog, a picture, and a manifest
+    with the draft's number, the seed and the hash of each file. An index is written next to the
+    folders. Every export gives the same bytes.
     """
     place = options.out or Path(draft())
     chosen = references.chosen(cases or ())

@@ -39,7 +39,7 @@ def report(
 ) -> None:
     """Write a report of a run: one self-contained HTML page, or the same plots as a figure.
 
-    The page works offline. Figures are byte-identical every time. For a folder with several runs
+    The page works offline. A figure has the same bytes every time. For a folder with several runs
     (repeats, or a comparison of controllers), the command writes one report of all runs.
     """
     run = files.run_folder(run)

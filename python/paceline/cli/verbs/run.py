@@ -39,14 +39,14 @@ class Options:
     backend: Annotated[
         Backend,
         Parameter(
-            help="Simulation in virtual time (sim), or the kernel's TCP (Linux) in real time (emu) "
-            "or in virtual time (vm)."
+            help="Simulation in virtual time (sim), or Linux's TCP in real time (emu) or in "
+            "virtual time (vm)."
         ),
     ] = "sim"
     seed: Annotated[int | None, Parameter(validator=_seed)] = None
-    """Seed. Default: the scenario's."""
+    """Seed of the run. Default: the scenario's seed."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
-    """Run with this many seeds, counting up from the seed."""
+    """Run with this many consecutive seeds, from the seed on."""
     out: Path | None = None
     """Folder for the run. Default: runs/NAME+SETTINGS-SEED-HASH."""
     overrides: Set = None
@@ -73,29 +73,29 @@ class Options:
     )
 )
 def run(
-    file: Annotated[list[str], Parameter(negative="", help="Scenario files.")],
+    file: Annotated[list[str], Parameter(negative="", help="One or more scenario files.")],
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
     """Run scenarios, print their metrics, and keep every table.
 
-    With `--repeats`, the seeds run in parallel, and each metric has its mean, median and 95 %
-    interval. If a scenario lists controllers in `compare` of `[run]`, it runs once with each
-    controller.
+    With `--repeats`, the seeds run in parallel, and the output gives the mean, median and 95 %
+    interval of each metric. If a scenario lists controllers in `compare` of `[run]`, it runs once
+    with each controller.
 
     With `--backend emu`, the seeds run one after another, because an emulated path runs in real
     time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if it
     still exceeds them, it is kept and the exit code is 1.
 
-    With `--backend vm`, a real kernel runs in virtual time, in the latest snapshot of
-    `paceline vm prepare`. The run gives the same bytes each time. Flow starts are delayed by up to
-    10 ms, depending on the seed.
+    With `--backend vm`, a real kernel runs in virtual time, from the latest snapshot that
+    `paceline vm prepare` made. The same run always gives the same bytes. The start of each flow is
+    delayed by up to 10 ms, depending on the seed.
 
-    The name of a run's folder ends in a hash of everything that determines the run's bytes. If a
-    run exists, the command shows it and does not run it again. After Ctrl-C, the same command runs
-    only the missing runs. Nothing is overwritten. If the process is killed during a simulated run,
-    `report` shows the rows that the run had written.
+    The name of a run's folder ends in a hash of everything that determines the run's bytes. If the
+    run already exists, the command shows it and does not run it again. After Ctrl-C, the same
+    command executes only the missing runs. Nothing is overwritten. If the process is killed during
+    a simulated run, `paceline report` shows the rows that the run had written.
     """
     # All of them are checked before the first one runs.
     batches = [_checked(path, options, below=len(file) > 1) for path in file]

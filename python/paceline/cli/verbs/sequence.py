@@ -32,7 +32,7 @@ class Options:
     rounds: Annotated[int | None, Parameter(validator=positive)] = None
     """Stop after this many round trips of the slowest flow."""
     title: str | None = None
-    """Title. Default: the run's name."""
+    """Title of the diagram. Default: the run's name."""
     memory: Memory = None
     force: Force = False
     json: Json = False
@@ -60,9 +60,9 @@ def sequence(
 ) -> None:
     """Draw a time-sequence diagram: each packet, each ACK and the receive window over time.
 
-    Transmits are thick, ACKs thin, the receive window grey; retransmits, losses and SACK blocks
-    are marked. Several runs are overlaid. The diagram needs recorded packets:
-    `record.packets = true` in `[run]`.
+    Thick lines are transmissions, thin lines are ACKs, and grey lines are the receive window.
+    Retransmissions, losses and SACK blocks are marked. Several runs are overlaid. The diagram needs
+    recorded packets: `record.packets = true` in `[run]`.
     """
     from paceline.show.figure import write
     from paceline.show.sequence import SequenceError

@@ -31,7 +31,7 @@ def serve(
     /,
     *,
     port: Annotated[
-        int, Parameter(validator=_port, help="Port on this machine; 0 takes any free one.")
+        int, Parameter(validator=_port, help="Port on this machine; 0 chooses a free port.")
     ] = 8470,
     browser: Annotated[bool, Parameter(help="Open the page in a browser.")] = True,
     controllers: Controllers = None,
@@ -40,8 +40,8 @@ def serve(
 ) -> None:
     """Open a local page to browse, overlay, change and repeat runs.
 
-    The page is reachable only from this machine, at the printed address. The address contains a new
-    secret each time. A scenario that you run from the page may not name files.
+    The page can be reached only from this machine, at the printed address. The address contains a
+    secret that is new each time. A scenario that you run from the page must not name files.
     """
     from paceline.serve.server import Server
 

@@ -50,17 +50,17 @@ class Options:
     """The options of the command."""
 
     server: str | None = None
-    """A shell command to run at the other end; the client reaches it as `server`."""
+    """A shell command to run at the other end, which the client reaches by the name `server`."""
     rate: Annotated[str | None, Parameter(name=["--rate", "--trace-down"])] = None
-    """Instead of FILE: the rate each way, such as 12mbit, or a trace file."""
+    """Instead of FILE: a rate such as 12mbit, or a trace file, for both directions."""
     up: Annotated[str | None, Parameter(name=["--rate-up", "--trace-up"])] = None
-    """Rate from client to server, or a trace file. Default: as from server to client."""
+    """A different rate, or trace file, for the direction from client to server."""
     delay: str = "0 ms"
-    """With --rate: the delay each way."""
+    """With --rate: the one-way delay of each direction."""
     queue: str = "1 bdp"
-    """With --rate: the queue each way, such as 1bdp."""
+    """With --rate: the size of the queue in each direction, such as 1bdp."""
     time: str = "60 min"
-    """Maximum time for the client."""
+    """Maximum running time of the client."""
     seed: Annotated[int | None, Parameter(validator=not_negative)] = None
     """Seed for losses and other random draws."""
     out: Path | None = None
@@ -69,7 +69,7 @@ class Options:
     quiet: Annotated[bool, Parameter(negative="")] = False
     """Print no summary."""
     json: Annotated[bool, Parameter(negative="")] = False
-    """Print the summary as JSON on stderr; stdout belongs to the client."""
+    """Print the summary as JSON to stderr; stdout belongs to the client."""
 
 
 @app.command(
@@ -85,7 +85,7 @@ def shell(
             negative="",
             allow_leading_hyphen=True,
             help="FILE (unless --rate is given), then -- and the client with its arguments. "
-            "Without a client: your shell at the client's end of the path.",
+            "If you name no client, your shell runs at the client's end of the path.",
         ),
     ] = None,
     /,
@@ -95,19 +95,19 @@ def shell(
     """Run any program behind the path of a scenario: the client at one end, a server at the other.
 
     The client and the server each run in a network namespace of their own, isolated from the
-    outside in both directions. The client reaches the server at the name `server` and at the
-    address in `PACELINE_SERVER`. The client starts when the server listens, after 5 s at the
-    latest. The server's data takes the scenario's link, together with the flows of the scenario.
-    The client's data takes a second link with the same rate, queue and impairments, but without
-    other traffic. Nothing needs root; inside the namespaces, each program runs as root of its
-    namespace.
+    outside in both directions. The client can reach the server by the name `server`, or at the
+    address in `PACELINE_SERVER`. The client starts as soon as the server listens, or after 5 s if
+    the server does not listen by then. The server's data crosses the scenario's link, together with
+    the flows of the scenario. The client's data crosses a second link with the same rate (unless
+    --rate-up is given), queue and impairments, but without other traffic. You do not need root.
+    Inside the namespaces, each program runs as root of its namespace.
 
     The record is like that of any run: each direction of each conversation that carries data is a
     flow, reconstructed from its packets.
 
-    Exit code: that of the client; 124 if the client was still running after --time, 125 if Paceline
-    failed, 126 if the client cannot be run, 127 if the client does not exist. However the command
-    ends, every process that the client or the server started ends too.
+    The exit code is that of the client. It is 124 if the client was still running after --time, 125
+    if Paceline failed, 126 if the client cannot be run, and 127 if the client does not exist. When
+    the command ends for any reason, every process that the client or the server started ends too.
     """
     words = list(words or [])
     _refuse_option(words)

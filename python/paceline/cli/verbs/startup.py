@@ -39,7 +39,7 @@ def startup(
         ),
     ] = False,
     rounds: Annotated[
-        int, Parameter(validator=positive, help="Number of rounds, at most 20.")
+        int, Parameter(validator=positive, help="Number of rounds to simulate, at most 20.")
     ] = 15,
     plot: Annotated[
         Path | None, Parameter(help="Plot the result to this .png or .svg file.")
@@ -49,9 +49,9 @@ def startup(
 ) -> None:
     """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
-    With a gain, the command prints the rows of Google's start-up simulator: the state at the first
-    ACK of each round, on an ideal path with an RTT of 100 ms. Without a gain, the command prints
-    only the derivation.
+    With a gain, the command prints the same rows as Google's start-up simulator: the state at the
+    first ACK of each round, on an ideal path with an RTT of 100 ms. Without a gain, the command
+    prints only the derivation.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         raise Failure(

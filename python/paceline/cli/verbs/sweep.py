@@ -56,12 +56,12 @@ class Options:
         list[Literal["samples", "queue", "events", "packets"]] | None,
         Parameter(name="--table", negative=""),
     ] = None
-    """Also keep this table of each run; may be repeated."""
+    """Also keep this table of each run. Can be repeated."""
     engine: Annotated[
         Literal["threads", "processes", "ray"],
         Parameter(
-            help="Where runs execute: threads, processes (the sweep survives the crash of a run), "
-            "or a Ray cluster."
+            help="Where runs execute: in threads, in processes (the sweep survives a crash of a "
+            "run), or on a Ray cluster."
         ),
     ] = "threads"
     address: str | None = None

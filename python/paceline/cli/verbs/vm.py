@@ -31,8 +31,8 @@ from paceline.reading import json_value
 def vm() -> None:
     """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller.
 
-    A kernel is an unmodified build: the distribution's or your own. Runs use the latest snapshot.
-    Nothing is downloaded.
+    You can use an unmodified kernel of your distribution, or one that you built. Runs use the
+    latest snapshot. Nothing is downloaded.
     """
 
 
@@ -64,7 +64,7 @@ def prepare(
     *,
     kernel: Annotated[
         Path | None,
-        Parameter(help="A bzImage of Linux. Default: the newest readable one in /boot."),
+        Parameter(help="A bzImage of Linux. Default: the newest readable bzImage in /boot."),
     ] = None,
     modules: Annotated[
         Path | None,
@@ -99,7 +99,7 @@ def prepare(
 @part(vm, "list")
 @_explained()
 def list_(*, json: Json = False, _quiet: Hushed = False) -> None:
-    """List the snapshots; runs use the first."""
+    """List the snapshots. Runs use the first one in the list."""
     found = images()
     _say({"snapshots": found}, found)
 
@@ -127,18 +127,22 @@ def remove(
 @part(vm)
 @_explained()
 def trace(
-    scenario: Annotated[str | None, Parameter(help="The scenario.")] = None,
+    scenario: Annotated[str | None, Parameter(help="A scenario file.")] = None,
     /,
     *,
-    out: Annotated[Path | None, Parameter(help="The file to write; it must not exist.")] = None,
-    seed: Annotated[int | None, Parameter(help="Seed. Default: the scenario's.")] = None,
+    out: Annotated[
+        Path | None, Parameter(help="The file to write, which must not exist yet.")
+    ] = None,
+    seed: Annotated[
+        int | None, Parameter(help="Seed of the run. Default: the scenario's seed.")
+    ] = None,
     json: Json = False,
     _quiet: Hushed = False,
 ) -> None:
     """Run a scenario, and write the inputs and decisions of the first flow's kernel controller.
 
-    The controller is reno, cubic, bbr or dctcp. The file is a golden trace, event by event, that
-    `paceline conformance --traces` replays.
+    The controller is reno, cubic, bbr or dctcp. The file is a golden trace of all events, which
+    `paceline conformance --traces` can replay.
     """
     if scenario is None or out is None:
         what = "`vm trace` needs a scenario and --out FILE"
