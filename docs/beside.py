@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 from generate import table as markdown
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from small import small
 from stacks import NOTES, ROOT, libraries
@@ -24,7 +22,7 @@ from paceline import _paceline, guests
 from paceline.cli.guests import bring
 from paceline.quantities import scale_of
 from paceline.reading import read_toml
-from paceline.show.figure import SETTINGS, write
+from paceline.show.figure import canvas, styled, write
 from paceline.show.palette import NEUTRAL, QUANTITIES, state_colour
 from paceline.study.conformance.departure import (
     Round,
@@ -132,10 +130,9 @@ def draw(
     theirs: Sequence[paceline.Run],
 ) -> None:
     """Draw a row for each baseline: strips of states, delivery rate and RTT by round."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update({**SETTINGS, "font.size": 7, "axes.titlesize": 7})
-        figure = Figure(figsize=(9, 1.75 * len(cases) + 0.5), layout="constrained")
+    with styled(None, **{"font.size": 7, "axes.titlesize": 7}):
+        figure = canvas(9, 1.75 * len(cases) + 0.5, "")
+        figure.set_dpi(100)
         grid = figure.add_gridspec(
             len(HEIGHTS) * len(cases), 2, height_ratios=HEIGHTS * len(cases), hspace=0.0
         )

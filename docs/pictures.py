@@ -14,15 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import polars as pl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 from small import small
 
 from paceline.query import Query
-from paceline.show.figure import SETTINGS, literal, write
+from paceline.show.figure import Drawing, canvas, literal, styled, write
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.study.claims import Campaign, Claim, Result, find, load
 from paceline.study.claims.drawing import COLOURS, Line, lines
@@ -35,6 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "docs" / "claims"
+SETTINGS = {"font.size": 9, "axes.titlesize": 10, "legend.fontsize": 9, "lines.linewidth": 1.3}
 #: Inches: on a phone, where a picture is 390 pixels wide, a letter still has 9 of them.
 WIDTH, HEIGHT = 5.6, 2.75
 MARKS = "osD^v"
@@ -318,14 +316,10 @@ SHEETS: dict[str, tuple[Panel, ...]] = {
 }
 
 
-def sheet(panels: tuple[Panel, ...], results: list[Result]) -> Figure:
+def sheet(panels: tuple[Panel, ...], results: list[Result]) -> Drawing:
     """Draw panels one below the other."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS | {"font.size": 9, "axes.titlesize": 10, "legend.fontsize": 9})
-        mpl.rcParams["lines.linewidth"] = 1.3
-        figure = Figure(figsize=(WIDTH, HEIGHT * len(panels)), layout="constrained")
-        FigureCanvasAgg(figure)
+    with styled(None, **SETTINGS):
+        figure = canvas(WIDTH, HEIGHT * len(panels), "")
         for axes, panel, result in zip(figure.subplots(len(panels)), panels, results, strict=True):
             panel.draw(axes, result)
             axes.legend(loc="best", handlelength=1.6)

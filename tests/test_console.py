@@ -118,8 +118,8 @@ FORMULAS = ["$\\foo$", "$a$ b", "5 $"]
 
 
 def texts(svg: bytes) -> list[str]:
-    """Return the texts of a picture, which stand beside their outlines."""
-    return [html.unescape(text) for text in re.findall(r"<!-- (.*?) -->", svg.decode())]
+    """Return the texts of a picture."""
+    return [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg.decode())]
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

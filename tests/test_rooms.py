@@ -14,7 +14,7 @@ ROOMS = [
     {"answers", "later", "pages", "errors", "names", "quantities", "memory", "reading", "measures"}
     | {"query", "statistics"}
     | {"grid", "store", "controller", "guests", "shipped", "kernel"},
-    {"runs", "show", "study.canvas"},
+    {"runs", "show"},
     {"batch", "gym"},
     {"exchange"},
     {"study.sweep"},

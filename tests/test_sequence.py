@@ -149,8 +149,8 @@ def test_five_runs_over_each_other(five: list[paceline.Run]) -> None:
     said = [text.get_text() for text in legend.get_texts()]
     assert said[:5] == [run.flows["label"][0] for run in five]
     assert said[6:] == ["transmit", "ACK", "receive window"]
-    assert ax.get_xlabel() == "time (s)"
-    assert ax.get_ylabel() == "sequence number (MB)"
+    assert ax.get_xlabel() == "Time (s)"
+    assert ax.get_ylabel() == "Sequence number (MB)"
     thick = [c for c in ax.collections if isinstance(c, LineCollection)]
     assert len({c.get_colors()[0].tobytes() for c in thick}) == 5  # type: ignore[union-attr]
     # Every flow ends at 50 MB.
@@ -158,7 +158,7 @@ def test_five_runs_over_each_other(five: list[paceline.Run]) -> None:
         assert max(float(y) for s in drawn.get_segments() for y in s[:, 1]) == pytest.approx(50)
     zoomed = draw(five, rounds=5).axes[0]
     assert zoomed.get_xlim()[1] < 661
-    assert zoomed.get_ylabel() == "sequence number (MB)"
+    assert zoomed.get_ylabel() == "Sequence number (MB)"
 
 
 def test_losses_and_retransmissions_are_marked(recorded: paceline.Run) -> None:

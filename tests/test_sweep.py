@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import itertools
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,17 +17,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 import paceline
 from conftest import SCENARIO, Command
-from paceline import measures
+from paceline import grid, measures
 from paceline.batch import Outcome, Task, Watch
 from paceline.batch.ledger import NAME as LEDGER
 from paceline.batch.ledger import Ledger, LedgerError
 from paceline.batch.threads import on_threads
 from paceline.grid import Axis, Grid, Point
+from paceline.show.figure import saved
+from paceline.show.palette import MARKS, flow_style
 from paceline.study.sweep import Plan, Sweep, dataset, execute
 from paceline.study.sweep.result import extremes
 
@@ -84,6 +90,8 @@ def test_a_point_of_a_sweep_is_what_run_says_of_it(
     )
     assert "path.rate x path.queue.size, 2 x 3 points x 3 seeds" in repr(sweep)
     assert sweep._repr_html_().startswith("<table>")
+    names = [Path(picture).name for picture in value["pictures"]]
+    assert names == ["utilisation_ratio.png", "flows.1.goodput_bps.png"]
     for picture in value["pictures"]:
         assert (tmp_path / picture).stat().st_size > 5_000
 
@@ -304,9 +312,9 @@ def test_best_and_worst_follow_the_metric() -> None:
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3, 4])
-def test_pictures_of_every_shape(tmp_path: Path, axes: int) -> None:
+def test_a_picture_has_a_curve_for_each_line_of_the_grid(tmp_path: Path, axes: int) -> None:
     over = [
-        'path.rate = ["5 Mbit/s", "10 Mbit/s"]',
+        'path.rate = ["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"]',
         'flows.0.cc = ["bbr3", "cubic"]',
         'path.rtt = ["10 ms", "20 ms"]',
         'path.loss = ["0 %", "1 %"]',
@@ -314,13 +322,93 @@ def test_pictures_of_every_shape(tmp_path: Path, axes: int) -> None:
     text = SCENARIO.replace('"2 s"', '"0.5 s"') + "[sweep.over]\n" + "\n".join(over[:axes])
     sweep = execute(Plan.read(text, "shape.toml"), tmp_path / "s")
     figure = sweep.plot("goodput_bps")
-    drawn = [axis for axis in figure.axes if axis.get_label() != "<colorbar>" and axis.images]
-    assert len(drawn) == (0 if axes == 1 else 2 ** (axes - 2))
-    shown = [[float(v) for v in axis.images[0].get_array().ravel()] for axis in drawn]  # type: ignore[union-attr]
+    assert len(figure.axes) == 2 ** max(axes - 2, 0)
     means = [row["mean"] / 1e6 for row in sweep.statistics("goodput_bps") if row is not None]
+    shown: list[float] = []
+    for ax in figure.axes:
+        assert len(ax.lines) == (1 if axes == 1 else 2)
+        assert ax.get_xscale() == "log"
+        for line in ax.lines:
+            assert np.asarray(line.get_xdata()).tolist() == [5, 10, 20]
+            shown += np.asarray(line.get_ydata()).tolist()
+    assert sorted(shown) == pytest.approx(sorted(means))
+    texts = svg_texts(saved(figure, "svg"))
+    assert {"Rate (Mbit/s)", "Goodput (Mbit/s)", "5", "10", "20"} <= texts
     if axes > 1:
-        assert [cell for cells in shown for cell in cells] == pytest.approx(means)
-    figure.savefig(tmp_path / "shape.png")
+        assert {"Controller of flow 0", "bbr3", "cubic"} <= texts
+    if axes > 2:
+        assert {"RTT: 10 ms", "RTT: 20 ms"} <= {part for t in texts for part in t.split("\n")}
+
+
+def svg_texts(svg: bytes) -> set[str]:
+    found = re.findall(r"<text[^>]*>([^<]*)</text>", svg.decode())
+    return {html.unescape(text) for text in found}
+
+
+def test_curves_have_bands_and_the_axes_that_were_asked_for(tmp_path: Path) -> None:
+    text = SCENARIO.replace('"2 s"', '"0.5 s"').replace("rtt =", 'jitter = "1 ms"\nrtt =')
+    text += """[sweep]
+seeds = 5
+[sweep.over]
+flows.0.cc = ["bbr3", "cubic"]
+path.queue.size = ["1 bdp", "2 bdp", "3 bdp"]
+"""
+    sweep = execute(Plan.read(text, "bands.toml"), tmp_path / "s")
+    found = sweep.statistics("rtt_p50_ns")
+    (ax,) = sweep.plot("rtt_p50").axes
+    assert ax.get_xscale() == "linear"
+    assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]
+    assert len({line.get_marker() for line in ax.lines}) == 2
+    assert len(ax.collections) == 2
+    path = np.asarray(ax.collections[1].get_paths()[0].vertices)
+    ends = sorted(path[path[:, 0] == 3][:, 1].tolist())
+    assert found[5] is not None
+    low, high = found[5]["low"], found[5]["high"]
+    assert low is not None
+    assert high is not None
+    assert (ends[0], ends[-1]) == pytest.approx((low / 1e6, high / 1e6))
+    # Names are side by side, with whiskers, and no line joins them.
+    both = sweep.plot(["rtt_p50", "goodput"], x="cc", hue="queue.size", size="3.5x4in")
+    assert tuple(both.get_size_inches()) == (3.5, 4)
+    assert [ax.get_xlabel() for ax in both.axes] == ["", "Controller of flow 0"]
+    assert all(line.get_linestyle() == "None" for ax in both.axes for line in ax.lines)
+    for wrong, what in (({"x": "rtt"}, "does not vary"), ({"x": "cc", "hue": "cc"}, "along")):
+        with pytest.raises(paceline.ArgumentError, match=what):
+            sweep.plot(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("points", "is_log"),
+    [
+        ([1, 2, 3, 4], False),
+        ([1, 2, 4, 8, 16], True),
+        ([10, 20, 50, 100, 200], True),
+        ([0, 1, 10, 100], False),
+        ([1, 10], False),
+        ([1, 20], True),
+        ([3], False),
+    ],
+)
+def test_an_axis_has_the_scale_of_its_points(points: list[float], is_log: bool) -> None:
+    assert grid.is_log(points) == is_log
+
+
+def test_lines_differ_without_colour() -> None:
+    assert len(set(MARKS)) == len(MARKS) > 7
+    styles = [flow_style(nth) for nth in range(8)]
+    for one, other in itertools.pairwise(styles):
+        assert one.dash != other.dash
+        assert one.colour != other.colour
+
+
+def test_keys_are_shown_in_words() -> None:
+    assert grid.words("path.queue.size") == "queue size"
+    assert grid.words("flows.1.cc, path.rtt") == "controller of flow 1, RTT"
+    assert grid.words("flows.0.cc.loss_threshold", alone=True) == "loss threshold"
+    assert grid.words("links.2.rate") == "rate of link 2"
+    assert grid.words("run.duration") == "duration"
+    assert grid.words("about") == "about"
+    assert [grid.shown(n) for n in ("1.5 bdp", "bdp", "bdpx")] == ["1.5 BDP", "BDP", "bdpx"]
 
 
 def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -173,6 +173,46 @@ def places(names: Sequence[str]) -> tuple[dict[str, float], str | None]:
         numbers = [float(match.group(1)) for match in found if match]
         return dict(zip(names, numbers, strict=True)), str(units.pop())
     return {name: float(index) for index, name in enumerate(names)}, None
+
+
+def is_log(places: Iterable[float]) -> bool:
+    """Return whether points are spaced by a factor rather than by a step: for a log scale."""
+    at = sorted(set(places))
+    if len(at) < 2 or at[0] <= 0:
+        return False
+    if len(at) == 2:
+        return at[1] / at[0] >= 20
+    steps = [high - low for low, high in itertools.pairwise(at)]
+    factors = [math.log(high / low) for low, high in itertools.pairwise(at)]
+    return max(factors) / min(factors) < max(steps) / min(steps)
+
+
+#: Parts of keys that are called otherwise.
+_WORDS = {"cc": "controller", "rtt": "RTT", "mss": "MSS", "ecn": "ECN", "ack": "ACK", "p": "ratio"}
+
+
+def words(keys: str, *, alone: bool = False) -> str:
+    """Return keys in words: ``flows.0.cc, path.rtt`` is ``controller of flow 0, RTT``.
+
+    Of a scenario with one flow, which is `alone`, no number is given.
+    """
+    said = []
+    for key in keys.split(", "):
+        head, *parts = key.split(".")
+        if head in ("flows", "links", "events") and len(parts) > 1:
+            number, *parts = parts
+            parts = parts[1:] if parts[0] == "cc" and len(parts) > 1 else parts
+            of = "" if alone and head == "flows" else f" of {head.removesuffix('s')} {number}"
+        else:
+            of, parts = "", parts or [head]
+        names = " ".join(_WORDS.get(part, part.replace("_", " ")) for part in parts)
+        said.append(names + of)
+    return ", ".join(said)
+
+
+def shown(name: str) -> str:
+    """Return a name or a unit of a point for people: ``1 bdp`` is ``1 BDP``."""
+    return re.sub(r"(^|(?<= ))bdp$", "BDP", name)
 
 
 def short(name: str, unit: str | None) -> str:

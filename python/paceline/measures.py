@@ -52,6 +52,18 @@ def scoped(name: str) -> tuple[str, str]:
     return ("flow", flow[1]) if flow else ("run", name)
 
 
+@cache
+def _labels() -> dict[tuple[str, str], str]:
+    return {(d["scope"], d["name"]): d["label"] for d in _paceline.metrics()}
+
+
+def label(name: str) -> str:
+    """Return what people call a metric: ``Share of flow 0``."""
+    flow = of_flow(name)
+    text = _labels().get(scoped(name), name)
+    return f"{text} of flow {flow[0]}" if flow else text
+
+
 def higher_is_better(name: str) -> bool:
     """Return the direction in which a metric is better; `KeyError` if there is no such metric."""
     return _better()[scoped(name)] == "higher"

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, guests, memory, shipped, store
 from paceline.errors import NoTableError, NotARunError, of_file
+from paceline.measures import label
 from paceline.quantities import quantity
 from paceline.reading import read_text
 
 if TYPE_CHECKING:
     import polars as pl
-    from matplotlib.figure import Figure
+
+    from paceline.show.figure import Drawing
 
 Overrides = Mapping[str, object] | Iterable[tuple[str, object]]
 
@@ -243,11 +245,21 @@ class Run:
         source: dict[str, Any] | None = self.summary.get("source")
         return source
 
-    def plot(self, flow: int | None = None) -> Figure:
-        """Draw the run as in the report; `flow` selects the flow of the detailed panels."""
-        from paceline.show.figure import draw
+    def plot(
+        self,
+        *panels: str,
+        flow: int | None = None,
+        style: str | os.PathLike[str] | None = None,
+        size: str | None = None,
+    ) -> Drawing:
+        """Draw the run as in the report, or only some panels: ``plot("throughput", "rtt")``.
 
-        return draw(self, flow=flow)
+        `flow` selects the flow of the panels `window` and `rates`; `style` and `size` are those of
+        `Sweep.plot`.
+        """
+        from paceline.show.figure import Look, draw
+
+        return draw(self, flow, panels, Look.of(style, size))
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
@@ -258,18 +270,38 @@ class Run:
 
     def _headlines(self) -> list[tuple[str, str]]:
         metrics = self.metrics
-        return [(name, quantity(name, metrics[name])) for name in HEADLINES if name in metrics]
+        names = [name for name in HEADLINES if name in metrics]
+        return [(label(name), quantity(name, metrics[name])) for name in names]
 
     def __repr__(self) -> str:
         figures = ", ".join(f"{name} {value}" for name, value in self._headlines())
         return f"<Run {self.scenario} seed {self.seed}: {figures}>"
 
+    @cached_property
+    def _picture(self) -> bytes | None:
+        """The picture in a notebook; `None` for a run without its tables."""
+        if self.inner.table("samples") is None:
+            return None
+        from paceline.show.figure import Look, Size, draw
+
+        names = ("throughput", "rtt") + ("queue",) * (self.queue.height > 0)
+        return draw(self, None, names, Look(Size(7.16)))._repr_png_()
+
+    def _repr_png_(self) -> bytes | None:
+        return self._picture
+
     def _repr_html_(self) -> str:
-        import html  # only notebooks need it
+        # Only notebooks need these.
+        import base64
+        import html
 
         rows = "".join(f"<tr><td>{n}</td><td>{v}</td></tr>" for n, v in self._headlines())
         title = html.escape(f"{self.scenario}, seed {self.seed}")
-        return f"<table><caption>{title}</caption>{rows}</table>"
+        text = f"<table><caption>{title}</caption>{rows}</table>"
+        if self._picture is not None:
+            data, about = base64.b64encode(self._picture).decode(), "throughput, RTT and queue"
+            text += f'<img src="data:image/png;base64,{data}" alt="{about}" width="716">'
+        return text
 
 
 def pairs(overrides: Overrides) -> tuple[tuple[str, str], ...]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import re
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from io import BytesIO
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -16,7 +20,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from paceline.names import visible
+from paceline.errors import ArgumentError, of_file
+from paceline.names import did_you_mean, visible
+from paceline.reading import read_text
 from paceline.show.palette import Style, state_colour
 from paceline.show.panels import Band, Panel, Sketch
 
@@ -38,9 +44,127 @@ SETTINGS: dict[Any, Any] = {
     "lines.linewidth": 0.9,
     "legend.frameon": False,
     "legend.fontsize": 7,
+    # Text stays text, which can be searched and edited.
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
     # The seed of SVG element ids, which are random otherwise.
     "svg.hashsalt": "paceline",
 }
+
+#: The look of labels below a picture that have no room side by side.
+TURNED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+
+#: The widths of a paper's columns in inches, as in IEEE's and ACM's templates.
+COLUMNS = {"one-column": 3.5, "two-column": 7.16}
+
+_SIZE = re.compile(r"([0-9.]+)(?: *x *([0-9.]+))? *(in|cm|mm)")
+_INCH = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4}
+
+
+class Size(NamedTuple):
+    """The size of a figure in inches; without a height, what is drawn decides it."""
+
+    width: float
+    height: float | None = None
+
+
+def size_of(text: str) -> Size:
+    """Read a size: ``3.5x2.4in``, ``88 mm``, or a paper's column; raises `ArgumentError`."""
+    if text in COLUMNS:
+        return Size(COLUMNS[text])
+    try:
+        width, height, unit = _SIZE.fullmatch(text.strip()).groups()  # type: ignore[union-attr]
+        found = [float(side) * _INCH[unit] for side in (width, height) if side]
+        if all(1 <= side <= 100 for side in found):
+            return Size(*found)
+    except (AttributeError, ValueError):
+        pass
+    hint = f"for example 3.5x2.4in, 88mm, {', '.join(COLUMNS)}; each side from 1 to 100 in"
+    raise ArgumentError(f"{text!r} is not the size of a figure", hint=hint)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a user chooses of the look of a figure: its size, and settings of matplotlib."""
+
+    size: Size | None = None
+    settings: Mapping[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, style: str | PathLike[str] | None, size: str | None) -> Look:
+        """Read a style file and a size; raises `ArgumentError`, and `FileError` for the file."""
+        return cls(size_of(size) if size else None, _style(style) if style else {})
+
+    def inches(self, width: float, height: float) -> tuple[float, float]:
+        """Return the size of a figure that is this large by default."""
+        return (width, height) if self.size is None else (self.size[0], self.size[1] or height)
+
+    @property
+    def colours(self) -> Sequence[str] | None:
+        """The colours of lines that a style declares."""
+        cycle = self.settings.get("axes.prop_cycle")
+        return None if cycle is None else cycle.by_key().get("color")
+
+
+def _style(path: str | PathLike[str]) -> dict[Any, Any]:
+    with of_file(path):
+        lines = read_text(path).splitlines()
+    known = {key for key in mpl.rcParams if not key.startswith("backend")}
+    for number, line in enumerate(lines, 1):
+        key = line.partition("#")[0].partition(":")[0].strip()
+        if key and key not in known:
+            hint = did_you_mean(key, known, "a style has lines such as `font.size: 8`")
+            raise ArgumentError(f"{path}:{number}: a style has no setting {key!r}", hint=hint)
+    try:
+        return dict(mpl.rc_params_from_file(path, fail_on_error=True, use_default_template=False))
+    except ValueError as error:
+        told = str(error).strip().partition("\n")[0]
+        raise ArgumentError(f"{path}: {told}", hint="correct this line of the style") from None
+
+
+@contextmanager
+def styled(look: Look | None = None, **settings: Any) -> Iterator[None]:
+    """Draw in the style of every figure, whatever this machine's is.
+
+    A script's own settings (`matplotlib.rc_context`, `matplotlib.style`) hold, and then a style's.
+    """
+    own = {
+        key: value
+        for key, value in mpl.rcParams.items()
+        if not key.startswith(("backend", "figure.")) and value != mpl.rcParamsOrig[key]
+    }
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        chosen: dict[Any, Any] = {**SETTINGS, **settings, **own}
+        mpl.rcParams.update(chosen | dict(look.settings if look else {}))
+        yield
+
+
+class Drawing(Figure):
+    """A figure that a notebook shows; it is saved with the settings with which it was drawn."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        FigureCanvasAgg(self)
+        self.settings = {k: v for k, v in mpl.rcParams.items() if not k.startswith("backend")}
+
+    def _repr_png_(self) -> bytes:
+        return saved(self, "png")
+
+
+def canvas(width: float, height: float, title: str, look: Look | None = None) -> Drawing:
+    """Return an empty figure with a title, its size in inches.
+
+    A figure of a chosen size is for a paper: its caption has the title.
+    """
+    size = (look or Look()).inches(width, height)
+    figure = Drawing(figsize=size, layout="constrained", dpi=150)
+    if title and (look is None or look.size is None):
+        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+F = TypeVar("F", bound=Figure)
 
 #: The opacity of a state's colour behind lines.
 _PALE = 0.4
@@ -49,30 +173,56 @@ _PALE = 0.4
 _LEGEND = 14
 
 
-def draw(run: Run, flow: int | None = None) -> Figure:
-    """Draw a run; `flow` chooses the flow of the detailed panels, the first if not given."""
+def draw(
+    run: Run, flow: int | None = None, names: Sequence[str] = (), look: Look | None = None
+) -> Drawing:
+    """Draw a run, or the panels of it that are named.
+
+    `flow` chooses the flow of the detailed panels, the first if not given. Raises `ArgumentError`
+    for a flow or a panel that the run does not have.
+    """
     sketch = Sketch(run)
     numbers = [int(n) for n in sketch.flows["flow"]]
     if flow is not None and flow not in numbers:
-        raise ValueError(f"the run has no flow {flow}; its flows are {numbers[0]} to {numbers[-1]}")
+        hint = f"its flows are {numbers[0]} to {numbers[-1]}"
+        raise ArgumentError(f"the run has no flow {flow}", hint=hint)
     detail = sketch.detail(numbers[0] if flow is None else flow)
     panels = [(panel, list[Band]()) for panel in sketch.overview()]
     panels += [(panel, detail.bands) for panel in detail.panels]
-    return sheet(f"{run.scenario}, seed {run.seed}", panels, sketch.end_ns / 1e9)
+    known = {panel.name: (panel, bands) for panel, bands in panels}
+    for name in names:
+        if name not in known:
+            hint = f"its panels are {', '.join(known)}"
+            raise ArgumentError(f"the run has no panel {name!r}", hint=hint)
+    chosen = [known[name] for name in names] or panels
+    return sheet(f"{run.scenario}, seed {run.seed}", chosen, sketch.end_ns / 1e9, look)
 
 
-def sheet(title: str, panels: list[tuple[Panel, list[Band]]], end: float) -> Figure:
+def sheet(
+    title: str, panels: list[tuple[Panel, list[Band]]], end: float, look: Look | None = None
+) -> Drawing:
     """Draw panels one below the other, with their backgrounds, up to a time in seconds."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
-        figure = Figure(figsize=(9, 2.0 * len(panels) + 0.6), layout="constrained", dpi=150)
-        FigureCanvasAgg(figure)
-        figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    paper = look is not None and look.size is not None
+    with styled(look):
+        high = 1.4 if paper else 2.0
+        figure = canvas(9, high * len(panels) + 0.6, title, look)
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        shown: list[str] = []
         for ax, (panel, bands) in zip(axes, panels, strict=True):
-            _panel(ax, panel, bands)
-        axes[-1].set_xlabel("time (s)")
+            handles = _panel(ax, panel, bands)
+            labels = [str(handle.get_label()) for handle in handles]
+            if not paper:
+                ax.set_title(panel.title)
+                ax.legend(
+                    handles=handles, loc="upper left", bbox_to_anchor=(1.06, 1), borderaxespad=0
+                )
+            elif labels != shown:
+                # Above the panel; the same lines are named once.
+                columns = max(1, int(figure.get_figwidth() / (0.45 + 0.06 * max(map(len, labels)))))
+                place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+                ax.legend(handles=handles, ncols=columns, borderaxespad=0.2, **place)
+                shown = labels
+        axes[-1].set_xlabel("Time (s)")
         axes[-1].set_xlim(0, end)
     return literal(figure)
 
@@ -82,7 +232,7 @@ def plain(name: str) -> str:
     return re.sub(r"(?<!\\)\$", r"\\$", visible(name))
 
 
-def literal(figure: Figure) -> Figure:
+def literal(figure: F) -> F:
     """Return a figure that shows all its names literally, not as TeX markup.
 
     Tick labels are set later: the code that sets them calls `plain`.
@@ -108,11 +258,9 @@ _METADATA: dict[str, dict[str, Any]] = {
 def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
     """Return a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
     out = BytesIO()
-    # Type 42 keeps text in a PDF as text.
-    with (
-        mpl.rc_context({"svg.hashsalt": "paceline", "pdf.fonttype": 42}),
-        warnings.catch_warnings(),
-    ):
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()
+        mpl.rcParams.update(getattr(figure, "settings", SETTINGS))
         # For a name in a script that no font here has, the picture shows boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
         figure.savefig(out, format=format, metadata=_METADATA[format])
@@ -124,9 +272,9 @@ def _line(style: Style) -> dict[str, Any]:
     return {"color": style.colour, "linestyle": dash}
 
 
-def _panel(ax: Axes, panel: Panel, bands: list[Band]) -> None:
-    ax.set_title(panel.title)
-    ax.set_ylabel(panel.unit)
+def _panel(ax: Axes, panel: Panel, bands: list[Band]) -> list[Line2D | Patch]:
+    """Draw a panel, and return what its legend explains."""
+    ax.set_ylabel(panel.label)
     handles: list[Line2D | Patch] = []
     if panel.stacked:
         rows = [[v or 0.0 for v in s.values] for s in panel.series]
@@ -139,7 +287,7 @@ def _panel(ax: Axes, panel: Panel, bands: list[Band]) -> None:
     else:
         right = ax.twinx() if panel.unit_right else None
         if right is not None:
-            right.set_ylabel(panel.unit_right or "")
+            right.set_ylabel(f"Delay ({panel.unit_right})")
             right.grid(visible=False)
         for series in panel.series:
             target = right if series.right and right is not None else ax
@@ -162,4 +310,4 @@ def _panel(ax: Axes, panel: Panel, bands: list[Band]) -> None:
     if len(handles) > _LEGEND:
         more = Line2D([], [], linestyle="none", label=f"and {len(handles) - _LEGEND} more")
         handles = [*handles[:_LEGEND], more]
-    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.06, 1.0), borderaxespad=0)
+    return handles

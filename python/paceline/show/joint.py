@@ -12,6 +12,7 @@ import polars as pl
 
 from paceline import answers
 from paceline._paceline import metrics
+from paceline.measures import label
 from paceline.quantities import NONE, quantity, scale_of
 from paceline.runs import Run
 from paceline.show import page
@@ -22,11 +23,11 @@ from paceline.statistics import aggregate, remarks, spread
 #: Maximum number of runs drawn one by one if there is no comparison.
 DRAWN = 12
 
-#: The plots of each run: title, suffix with unit, table and column; for throughput, the sum.
+#: The plots of each run: name, title, suffix with unit, table, column; for throughput, the sum.
 _DRAWN = (
-    ("Throughput of all flows", "_bps", "samples", "delivered_bytes"),
-    ("Round-trip time, mean of all flows", "_ns", "samples", "rtt_ns"),
-    ("Delay in the bottleneck's queue, mean", "_ns", "queue", "delay_ns"),
+    ("throughput", "Throughput of all flows", "_bps", "samples", "delivered_bytes"),
+    ("rtt", "Round-trip time, mean of all flows", "_ns", "samples", "rtt_ns"),
+    ("delay", "Delay in the bottleneck's queue, mean", "_ns", "queue", "delay_ns"),
 )
 
 
@@ -86,11 +87,11 @@ class Joint:
         """Return the plots: a line for each controller, or for each run of the only one."""
         times = [(i + 0.5) * self.width / 1e9 for i in range(self._bins)]
         panels = []
-        for nth, (title, suffix, *_) in enumerate(_DRAWN):
+        for nth, (name, title, suffix, *_) in enumerate(_DRAWN):
             drawn = self._drawn(nth)
             scale = scale_of(suffix, max(top(line) for *_, line in drawn))
-            series = [Series(name, style, scaled(line, scale)) for name, style, line in drawn]
-            panels.append(Panel(title, scale.unit, times, series))
+            series = [Series(said, style, scaled(line, scale)) for said, style, line in drawn]
+            panels.append(Panel(name, title, scale.unit, times, series))
         return panels
 
     def _drawn(self, nth: int) -> list[tuple[str, Style, Values]]:
@@ -115,7 +116,7 @@ class Joint:
         for name in names:
             cells = [self._cell(name, side) for side in self.sides]
             if any(cell["value"] != NONE for cell in cells):
-                rows.append({"name": name, "label": page.label("run", name), "cells": cells})
+                rows.append({"name": name, "label": label(name), "cells": cells})
         return rows
 
     def _cell(self, name: str, side: str) -> dict[str, str]:
@@ -150,7 +151,7 @@ def _lines(run: Run, width: int) -> list[Values]:
     flows = [values.to_list() for values in rates(run.samples, width, count).values()]
     sums = [sum(row) for row in zip(*flows, strict=True)]
     lines: list[Values] = [[*sums] or [None] * count]
-    for _, _, table, column in _DRAWN[1:]:
+    for *_, table, column in _DRAWN[1:]:
         frame = run.samples if table == "samples" else run.queue.filter(pl.col("link") == 0)
         means = (
             frame.group_by((pl.col("t_ns") // width).clip(0, count - 1).alias("bin"))

@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import re
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from markupsafe import Markup, escape
 
 from paceline import pages
 from paceline._paceline import __version__, metrics
+from paceline.measures import label
 from paceline.quantities import quantity
 from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
@@ -47,8 +47,8 @@ def render(run: Run, *, served: bool = False) -> str:
         path=path.boxes(run.scenario_toml),
         expectations=_expectations(run),
         headlines=_headlines(run),
-        metrics=_rows(run.metrics, "run"),
-        undefined=[label("run", name) for name, value in run.metrics.items() if value is None],
+        metrics=_rows(run.metrics),
+        undefined=[label(name) for name, value in run.metrics.items() if value is None],
         flows=_flows(run),
         flow_columns=_flow_columns(run),
         definitions=definitions,
@@ -86,20 +86,10 @@ def _asset(name: str) -> str:
     return (files("paceline") / "web" / name).read_text(encoding="utf-8")
 
 
-@cache
-def _labels() -> dict[tuple[str, str], str]:
-    return {(d["scope"], d["name"]): d["label"] for d in metrics()}
-
-
-def label(scope: str, name: str) -> str:
-    """Return the label of a metric of a run or of a flow."""
-    return _labels().get((scope, name), name)
-
-
-def _rows(values: dict[str, float | None], scope: str) -> list[dict[str, str]]:
+def _rows(values: dict[str, float | None]) -> list[dict[str, str]]:
     """Return the metrics that are defined."""
     return [
-        {"name": name, "label": label(scope, name), "value": quantity(name, value)}
+        {"name": name, "label": label(name), "value": quantity(name, value)}
         for name, value in values.items()
         if value is not None
     ]
@@ -123,14 +113,14 @@ def _headlines(run: Run) -> list[dict[str, str]]:
     one = len(run.flow_metrics) < 2
     names = [name for name in _FIRST if not (one and name.startswith("jain"))]
     known = {name: run.metrics[name] for name in names if run.metrics.get(name) is not None}
-    return _rows(dict(list(known.items())[:6]), "run")
+    return _rows(dict(list(known.items())[:6]))
 
 
 def _expectations(run: Run) -> list[dict[str, Any]]:
     """Return the results of `[expect]`, with units."""
     return [
         {
-            "label": label("run", outcome["metric"]),
+            "label": label(outcome["metric"]),
             "name": outcome["metric"],
             "bound": bound_in_words(outcome),
             "value": quantity(outcome["metric"], outcome["value"]),

@@ -47,6 +47,10 @@ _STATES = {
 _LIGHT = tuple(dict.fromkeys(_STATES.values()))
 
 
+#: The marks of lines, so that they differ without colour too.
+MARKS = "osD^v<>PX*"
+
+
 def flow_style(index: int) -> Style:
     """Return the style of the flow at `index`; neighbours differ in colour and in dash."""
     return Style(_COLOURS[index % len(_COLOURS)], _DASHES[index % len(_DASHES)])

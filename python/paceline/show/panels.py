@@ -42,6 +42,20 @@ _INNER = ("undo_", "full_", "prior_")
 
 Values = list[float | None]
 
+#: The panels by name, and what the left axis of each shows.
+_AXES = {
+    "throughput": "Throughput",
+    "rtt": "RTT",
+    "queue": "Backlog",
+    "drops": "Packets",
+    "return-queue": "Backlog",
+    "return-drops": "Packets",
+    "window": "Window",
+    "rates": "Rate",
+    "delay": "Queue delay",
+    "ratio": "Ratio",
+}
+
 
 @dataclass(frozen=True)
 class Series:
@@ -58,6 +72,8 @@ class Series:
 class Panel:
     """A plot: lines over the same times, in seconds."""
 
+    #: Its name on the command line.
+    name: str
     title: str
     unit: str
     times: list[float]
@@ -66,6 +82,12 @@ class Panel:
     unit_right: str | None = None
     #: Reference lines: capacity, fair share, base RTT.
     references: list[Series] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """What the left axis shows, with its unit."""
+        word = _AXES[self.name]
+        return word if self.unit in ("", word.lower()) else f"{word} ({self.unit})"
 
 
 @dataclass(frozen=True)
@@ -214,7 +236,10 @@ class Sketch:
         found = [*both, self.queue(), self.drops()]
         if not self._back.is_empty():
             place = "in the return direction"
-            found += [self._queued(self._back, place, None), self._discarded(self._back, place)]
+            found += [
+                self._queued("return-queue", self._back, place, None),
+                self._discarded("return-drops", self._back, place),
+            ]
         return [panel for panel in found if panel is not None]
 
     def throughput(self) -> Panel:
@@ -242,14 +267,17 @@ class Sketch:
             series.append(Series(label, Style(NEUTRAL, ()), scaled(list(others), scale)))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         title = f"Throughput by flow, stacked, bins of {width / 1e6:g} ms"
+        panel = Panel("throughput", title, scale.unit, times, series, stacked=True)
         if self._queue.is_empty():
-            return Panel(title, scale.unit, times, series, stacked=True)
+            return panel
         capacity_bps = self._capacity(width, count)
         references = [Series("link rate", reference_style(0), scaled(capacity_bps, scale))]
         share = self._share(capacity_bps, times)
         if self.flows.height > 1:
             references.append(Series("fair share", reference_style(1), scaled(share, scale)))
-        return Panel(title, scale.unit, times, series, stacked=True, references=references)
+        return Panel(
+            "throughput", title, scale.unit, times, series, stacked=True, references=references
+        )
 
     def _capacity(self, width: int, count: int) -> Values:
         """Return the capacity of the bottleneck in each bin, in bit/s."""
@@ -302,13 +330,13 @@ class Sketch:
         most = max((top(values) for _, _, values in series), default=0.0)
         # A buffer that was never half full would flatten everything else.
         shown = [(label, values) for label, values in levels if top(values) <= 2 * most]
-        return self._panel(title, "_ns", series, shown)
+        return self._panel("rtt", title, "_ns", series, shown)
 
     def queue(self) -> Panel:
         """Backlog of the bottleneck, in bytes and in time."""
-        return self._queued(self._queue, "at the bottleneck", self._limit)
+        return self._queued("queue", self._queue, "at the bottleneck", self._limit)
 
-    def _queued(self, frame: pl.DataFrame, place: str, limit: int | None) -> Panel:
+    def _queued(self, name: str, frame: pl.DataFrame, place: str, limit: int | None) -> Panel:
         peak = self._envelope(frame, "peak_bytes")
         delay = self._envelope(frame, "delay_ns")
         volume, time = scale_of("_bytes", top(peak)), scale_of("_ns", top(delay))
@@ -321,15 +349,14 @@ class Sketch:
         if limit is not None and limit <= 2 * top(peak):
             lines.append(("queue limit", self._at_all(limit)))
         references = self._level(lines, volume)
-        return Panel(
-            title, volume.unit, self._times, series, unit_right=time.unit, references=references
-        )
+        right = time.unit
+        return Panel(name, title, volume.unit, self._times, series, False, right, references)
 
     def drops(self) -> Panel | None:
         """Packets that the bottleneck dropped and marked, if there were any."""
-        return self._discarded(self._queue, "at the bottleneck")
+        return self._discarded("drops", self._queue, "at the bottleneck")
 
-    def _discarded(self, frame: pl.DataFrame, place: str) -> Panel | None:
+    def _discarded(self, name: str, frame: pl.DataFrame, place: str) -> Panel | None:
         columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
         found = [
             (label, column) for label, column in columns if frame.height and frame[column].max()
@@ -352,7 +379,7 @@ class Sketch:
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         what = " and ".join(label for label, _ in found)
         title = f"Packets {what} {place}, in each {width / 1e6:g} ms"
-        return Panel(title, "packets", times, series)
+        return Panel(name, title, "packets", times, series)
 
     def detail(self, flow: int) -> Detail:
         """Return the panels of one flow."""
@@ -366,9 +393,10 @@ class Sketch:
             ("1 BDP", [None if r is None else r * base / 8e9 for r in known]) for base in bases[:1]
         ]
         rate = [("link rate", known)]
+        title, rates = f"Window and bytes in flight, {label}", self._rate_columns(frame)
         panels = [
-            self._columns(f"Window and bytes in flight, {label}", "_bytes", frame, windows, bdp),
-            self._columns(f"Rates, {label}", "_bps", frame, self._rate_columns(frame), rate),
+            self._columns("window", title, "_bytes", frame, windows, bdp),
+            self._columns("rates", f"Rates, {label}", "_bps", frame, rates, rate),
         ]
         bands = self._bands(flow, frame)
         return Detail(flow, label, panels, bands, self._limits(frame), self._lost(frame))
@@ -437,6 +465,7 @@ class Sketch:
 
     def _columns(
         self,
+        name: str,
         title: str,
         suffix: str,
         frame: pl.DataFrame,
@@ -447,10 +476,11 @@ class Sketch:
             (label, quantity_style(i), self._envelope(frame, column))
             for i, (label, column) in enumerate(columns)
         ]
-        return self._panel(title, suffix, series, levels)
+        return self._panel(name, title, suffix, series, levels)
 
     def _panel(
         self,
+        name: str,
         title: str,
         suffix: str,
         series: list[tuple[str, Style, Values]],
@@ -458,7 +488,8 @@ class Sketch:
     ) -> Panel:
         scale = scale_of(suffix, max((top(values) for _, _, values in series), default=0.0))
         lines = [Series(label, style, scaled(v, scale)) for label, style, v in series]
-        return Panel(title, scale.unit, self._times, lines, references=self._level(levels, scale))
+        references = self._level(levels, scale)
+        return Panel(name, title, scale.unit, self._times, lines, references=references)
 
     def _level(self, levels: list[tuple[str, Values]], scale: Scale) -> list[Series]:
         """Return the reference lines that there are values for."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 import polars as pl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from paceline.quantities import Scale, scale_of
-from paceline.show.figure import SETTINGS, literal
+from paceline.show.figure import Drawing, canvas, literal, styled
 from paceline.show.palette import NEUTRAL, flow_style
 from paceline.show.sequence import Trace, View, inside, marks, steps, strokes, traces, view_of
 
@@ -51,7 +48,7 @@ def draw(
     to_ns: int | None = None,
     rounds: int | None = None,
     title: str | None = None,
-) -> Figure:
+) -> Drawing:
     """Draw the flows of one run, or of several runs overlaid.
 
     The time range is the entire run, `from_ns` to `to_ns`, or the first `rounds` round trips
@@ -59,11 +56,8 @@ def draw(
     """
     shown = traces(runs, flow)
     view = view_of(shown, from_ns, to_ns, rounds)
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
-        figure = Figure(figsize=(9, 5.5), layout="constrained", dpi=150)
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = canvas(9, 5.5, "")
         ax = figure.subplots()
         ax.set_title(title or _title(runs, rounds if to_ns is None else None))
         _Diagram(ax, shown, view).draw()
@@ -123,8 +117,8 @@ class _Diagram:
         begin, end = self._view.from_ns - lead, self._view.to_ns
         ax.set_xlim(begin / self._time.size, end / self._time.size)
         ax.ticklabel_format(useOffset=False, style="plain")
-        ax.set_xlabel(f"time ({self._time.unit})")
-        ax.set_ylabel(f"sequence number ({self._volume.unit})")
+        ax.set_xlabel(f"Time ({self._time.unit})")
+        ax.set_ylabel(f"Sequence number ({self._volume.unit})")
         handles = [
             Line2D([], [], color=flow_style(index).colour, linewidth=THICK, label=trace.label)
             for index, trace in enumerate(self._traces)

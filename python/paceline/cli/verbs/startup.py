@@ -106,17 +106,12 @@ def startup(
 
 
 def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    from paceline.show.figure import write
+    from paceline.show.figure import canvas, styled, write
 
     if path.suffix not in {".png", ".svg"}:
         raise Failure("bad-value", f"cannot draw a {path.suffix or 'nameless'} file", hint=".png")
-    with mpl.rc_context({"svg.hashsalt": "paceline", "font.size": 9}):
-        figure = Figure(figsize=(7, 5), layout="constrained", dpi=150)
-        FigureCanvasAgg(figure)
+    with styled():
+        figure = canvas(7, 5, "")
         bandwidth, growth = figure.subplots(2, 1, sharex=True)
         rounds = [row["round"] for row in rows]
         bandwidth.semilogy(rounds, [row["bw"] for row in rows], "o-", color="#0072b2")
@@ -128,8 +123,5 @@ def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:
         growth.axhline(2, color="#777777", linewidth=0.8, linestyle="--")
         growth.set_ylabel("growth over the round before")
         growth.set_xlabel("round")
-        for axes in (bandwidth, growth):
-            axes.grid(color="#e5e5e5", linewidth=0.6)
-            axes.set_axisbelow(True)
         with store.writing(path, force=force) as fresh:
             write(figure, fresh, path.suffix[1:])

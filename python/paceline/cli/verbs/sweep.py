@@ -240,7 +240,9 @@ def _draw(sweep: Sweep, format: str) -> list[Path]:  # noqa: A002
 
     paths = []
     for metric in sweep.metrics:
-        path = sweep.folder / f"{metric}.{format}"
+        # A bracket would be a pattern of a shell.
+        name = metric.replace("[", ".").replace("]", "")
+        path = sweep.folder / f"{name}.{format}"
         with store.writing(path) as fresh:
             write(sweep.plot(metric), fresh, format)
         paths.append(path)

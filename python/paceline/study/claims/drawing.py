@@ -13,10 +13,9 @@ from matplotlib.figure import Figure
 from paceline import _paceline, grid
 from paceline.later import polars as pl
 from paceline.show import sequence_figure
-from paceline.show.figure import literal, plain
+from paceline.show.figure import TURNED, canvas, literal, plain, styled
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.show.sequence import SequenceError
-from paceline.study.canvas import TURNED, canvas, styled
 from paceline.study.claims.expressions import Expression, ExpressionError, Names, Place
 from paceline.study.claims.jobs import Record
 from paceline.study.claims.measured import Measured

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from paceline.quantities import plain as words
-from paceline.show.figure import literal
+from paceline.show.figure import canvas, literal, styled
 from paceline.show.palette import NEUTRAL, QUANTITIES
-from paceline.study.canvas import canvas, styled
 from paceline.study.compare import Finding
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: The width of a label, as a share of the axis.
+_ROOM = 0.12
 _COLOURS = {"better": QUANTITIES[2], "worse": QUANTITIES[1]}
 
 
@@ -40,16 +41,23 @@ def draw(title: str, findings: Sequence[Finding]) -> Figure:
         axes.set_xscale("symlog", linthresh=10)
         axes.margins(x=0.04)
         _ticks(axes)
-        axes.set_xlabel("change, with its 95 % interval")
+        axes.set_xlabel("Change, with its 95 % interval")
         axes.spines["right"].set_visible(False)
     return literal(figure)
 
 
 def _ticks(axes: Axes) -> None:
-    """Label changes in per cent: 0, 5, 10, 30, 100, 300, ... in both directions."""
+    """Label changes in per cent: 0, 5, 10, 30, 100, 300, ... in both directions, where they fit."""
     low, high = axes.get_xlim()
     steps = [5.0, *(factor * 10.0**power for power in range(1, 9) for factor in (1, 3))]
     ticks = (*(-step for step in reversed(steps)), 0.0, *steps)
     shown = [tick for tick in ticks if low <= tick <= high]
+    # The more decades, the fewer labels: those nearest to 0 first, each with room of its own.
+    place = axes.transAxes.inverted().transform(axes.transData.transform([(t, 0) for t in shown]))
+    kept: list[tuple[float, float]] = []
+    for at, tick in sorted(zip(place[:, 0], shown, strict=True), key=lambda pair: abs(pair[1])):
+        if all(abs(at - other) >= _ROOM for other, _ in kept):
+            kept.append((float(at), tick))
+    shown = [tick for _, tick in kept]
     axes.set_xticks(shown, [f"{tick:+,.0f} %" if tick else "0" for tick in shown])
     axes.minorticks_off()

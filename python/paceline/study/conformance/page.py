@@ -119,8 +119,10 @@ def _panels(judged: Judged) -> list[Panel]:
     flight, window = (spans[f"{name}_bytes"].to_list() for name in ("in_flight", "window"))
     pace, own = spans["pace_bps"].to_list(), spans["own_bps"].to_list()
     panels = [
-        _pair("In flight, and the window", "_bytes", times, ("in flight", flight), window),
-        _pair("Pace", "_bps", times, ("pace", own), pace),
+        _pair(
+            "window", "In flight, and the window", "_bytes", times, ("in flight", flight), window
+        ),
+        _pair("rates", "Pace", "_bps", times, ("pace", own), pace),
         _ratio("In flight over the window", times, flight, window),
     ]
     if any(value is not None for value in pace):
@@ -129,14 +131,19 @@ def _panels(judged: Judged) -> list[Panel]:
 
 
 def _pair(
-    title: str, suffix: str, times: list[float], own: tuple[str, Values], allowed: Values
+    name: str,
+    title: str,
+    suffix: str,
+    times: list[float],
+    own: tuple[str, Values],
+    allowed: Values,
 ) -> Panel:
     label, values = own
     scale = scale_of(suffix, max(top(values), top(allowed)))
     series = [Series(label, quantity_style(0), scaled(values, scale))]
     if any(value is not None for value in allowed):
         series.append(Series("allowed", quantity_style(1), scaled(allowed, scale)))
-    return Panel(title, scale.unit, times, series)
+    return Panel(name, title, scale.unit, times, series)
 
 
 def _ratio(title: str, times: list[float], own: Values, allowed: Values) -> Panel:
@@ -144,4 +151,5 @@ def _ratio(title: str, times: list[float], own: Values, allowed: Values) -> Pane
         min(a / b, 3.0) if a is not None and b else None for a, b in zip(own, allowed, strict=True)
     ]
     line = [Series("as allowed", reference_style(0), [1.0] * len(times))]
-    return Panel(title, "", times, [Series("ratio", quantity_style(0), values)], references=line)
+    own_line = [Series("ratio", quantity_style(0), values)]
+    return Panel("ratio", title, "", times, own_line, references=line)

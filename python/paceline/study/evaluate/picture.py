@@ -8,8 +8,7 @@ import matplotlib as mpl
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from paceline.show.figure import literal, plain
-from paceline.study.canvas import TURNED, canvas, styled
+from paceline.show.figure import TURNED, canvas, literal, plain, styled
 from paceline.study.evaluate.matrix import MEASURES, Matrix
 
 

@@ -1,166 +1,279 @@
-"""A sweep as a picture: a line along one axis, a heat map over two, several over more."""
+"""A sweep as a picture: curves along an axis, a line for each point of another, panels for more."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 
 from paceline import grid
-from paceline.quantities import Scale, number, scale_of
-from paceline.quantities import plain as words
-from paceline.show.figure import literal, plain
-from paceline.show.palette import QUANTITIES, flow_style
-from paceline.study.canvas import TURNED, canvas, styled
+from paceline.errors import ArgumentError
+from paceline.measures import label
+from paceline.names import did_you_mean
+from paceline.quantities import Scale, scale_of
+from paceline.show.figure import TURNED, Drawing, Look, canvas, literal, plain, styled
+from paceline.show.palette import MARKS, flow_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from paceline.study.sweep.result import Sweep
 
-#: Maximum number of heat maps in one picture.
-_PANELS = 36
+#: Maximum number of panels of a metric, and of them side by side.
+_PANELS, _ACROSS = 36, 6
 #: Maximum number of lines in a population's picture.
 _LINES = 12
-#: Maximum number of cells of a heat map with printed values.
-_WRITTEN = 80
-#: Dark to pale, and safe for colour-blind readers.
-_COLOURS = "cividis"
+#: Lines that are told apart by colours of their own; more have shades from dark to pale.
+_COLOURS = 7
+#: Maximum number of entries in a legend, and of labels along an axis.
+_LEGEND, _LABELS = 14, 12
+#: Inches that a letter takes.
+_LETTER = 0.075
 
 
-def draw(sweep: Sweep, metric: str) -> Figure:
-    """Draw a metric over the grid of a sweep."""
-    found = sweep.statistics(metric)
-    means = [math.nan if f is None else f["mean"] for f in found]
-    defined = [abs(mean) for mean in means if not math.isnan(mean)]
-    scale = scale_of(metric.rpartition(".")[2], max(defined, default=None))
-    with styled():
-        seeds = len(sweep.grid.seeds)
-        unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
-        title = f"{sweep.scenario}: {words(metric)}{unit}, mean of {seeds} seed{'s' * (seeds > 1)}"
+def draw(
+    sweep: Sweep,
+    metrics: Sequence[str],
+    x: str | None = None,
+    hue: str | None = None,
+    look: Look | None = None,
+) -> Drawing:
+    """Draw metrics over the grid of a sweep; raises `ArgumentError` for a key that it has not."""
+    with styled(look):
         if sweep.grid.drawn:
-            return literal(_shares(sweep, title, metric, scale))
-        if len(sweep.grid.axes) == 1:
-            return literal(_line(sweep, title, found, scale))
-        return literal(_maps(sweep, title, means, scale))
+            return literal(_shares(sweep, metrics, look))
+        return literal(_Curves(sweep, metrics, x, hue, look or Look()).draw())
 
 
-def _reach(above: float | None, below: float | None) -> float:
-    return math.nan if above is None or below is None else max(above - below, 0.0)
+def _title(sweep: Sweep) -> str:
+    seeds = len(sweep.grid.seeds)
+    return f"{sweep.scenario}, mean of {seeds} seed{'s' * (seeds > 1)}"
 
 
-def _line(sweep: Sweep, title: str, found: list[Any], scale: Scale) -> Figure:
-    told = any(f is not None and f["low"] is not None for f in found)
-    figure = canvas(6.4, 3.4, f"{title}, 95 % interval" if told else title)
-    axes = figure.subplots()
-    (axis,) = sweep.grid.axes
-    places, unit = grid.places(axis.names)
-    rows = [(places[n], f) for n, f in zip(axis.names, found, strict=True) if f is not None]
-    values = [f["mean"] / scale.size for _, f in rows]
-    whiskers = [
-        [_reach(f["mean"], f["low"]) / scale.size for _, f in rows],
-        [_reach(f["high"], f["mean"]) / scale.size for _, f in rows],
-    ]
-    look: dict[str, Any] = {"linestyle": "solid" if unit is not None else "none", "capsize": 2.5}
-    xs = [x for x, _ in rows]
-    axes.errorbar(xs, values, yerr=whiskers, color=QUANTITIES[0], marker="o", markersize=4, **look)
-    ends = min(places.values()), max(places.values())
-    if unit is not None and ends[0] > 0 and ends[1] / ends[0] >= 20:
-        axes.set_xscale("log")
-        axes.minorticks_off()
-    if unit is None or len(places) <= 12:
-        axes.set_xticks(list(places.values()), [plain(grid.short(name, unit)) for name in places])
-    axes.set_xlabel(f"{axis.name} ({unit})" if unit else axis.name)
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    return figure
+def _labelled(metric: str, values: Sequence[float]) -> tuple[str, Scale]:
+    """Return the label of a metric's axis, and the scale of its values."""
+    scale = scale_of(metric.rpartition(".")[2], max(map(abs, values), default=None))
+    unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
+    return label(metric) + unit, scale
 
 
-def _shares(sweep: Sweep, title: str, metric: str, scale: Scale) -> Figure:
+class _Curves:
+    """The axes of a sweep: along the picture, by line, and by panel."""
+
+    def __init__(
+        self, sweep: Sweep, metrics: Sequence[str], x: str | None, hue: str | None, look: Look
+    ) -> None:
+        self._sweep, self._metrics, self._look = sweep, metrics, look
+        self._alone = sweep.flows["flow"].n_unique() < 2
+        axes = sweep.grid.axes
+        free = list(range(len(axes)))
+        numeric = [n for n in free if grid.places(axes[n].names)[1] is not None]
+        lines = None if hue is None else self._named(hue)
+        along = [n for n in numeric or free if n != lines] or free
+        longest = max(along, key=lambda n: (len(axes[n].points), n))
+        self._x = longest if x is None else self._named(x)
+        free.remove(self._x)
+        if lines == self._x:
+            raise ArgumentError(f"{hue!r} is along the axis", hint="give another hue")
+        if lines is None and free:
+            lines = next((n for n in free if n not in numeric), free[-1])
+        self._hue = lines
+        self._outer = [n for n in free if n != lines]
+        # Of keys that vary together the named one is drawn.
+        keys = axes[self._x].keys
+        key = next((key for key in keys if x is not None and _means(x, key)), None)
+        shown = axes[self._x] if key is None or len(keys) == 1 else _only(axes[self._x], key)
+        self._across, self._names = shown.name, shown.names
+        self._places, self._unit = grid.places(shown.names)
+
+    def _named(self, name: str) -> int:
+        axes = self._sweep.grid.axes
+        keys = [key for axis in axes for key in axis.keys]
+        for number, axis in enumerate(axes):
+            if name == axis.name or any(_means(name, key) for key in axis.keys):
+                return number
+        hint = did_you_mean(name, keys, f"it varies {', '.join(keys)}")
+        raise ArgumentError(f"the sweep does not vary {name!r}", hint=hint)
+
+    def draw(self) -> Drawing:
+        axes, paper = self._sweep.grid.axes, self._look.size
+        facets = list(itertools.product(*(range(len(axes[n].points)) for n in self._outer)))
+        shown = facets[:_PANELS]
+        wide = math.ceil(math.sqrt(len(shown))) if len(self._outer) > 1 else len(shown)
+        columns = min(wide, _ACROSS, max(int(paper.width / 1.6), 1) if paper else _ACROSS)
+        down = math.ceil(len(shown) / columns)
+        rows = down * len(self._metrics)
+        found = {metric: self._sweep.statistics(metric) for metric in self._metrics}
+        sure = any(f is not None and f["low"] is not None for fs in found.values() for f in fs)
+        title = _title(self._sweep) + ", 95 % interval" * sure
+        if len(shown) < len(facets):
+            title += f"; the first {len(shown)} of {len(facets)} panels"
+        high = 1.75 * rows + 0.6 if paper else max(2.2 * rows + 0.6, 3.4)
+        figure = canvas(max(6.4, 2.2 * columns + 1.6), high, title, self._look)
+        panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
+        for nth, metric in enumerate(self._metrics):
+            means = [f["mean"] for f in found[metric] if f is not None]
+            text, scale = _labelled(metric, means)
+            mine = list(panels[nth * down : (nth + 1) * down].flat)
+            for number, (facet, ax) in enumerate(zip(shown, mine, strict=False)):
+                if number:
+                    ax.sharey(mine[0])
+                place = dict(zip(self._outer, facet, strict=True))
+                self._panel(ax, found[metric], place, scale)
+                if place and (nth == 0 or down > 1):
+                    ax.set_title(
+                        "\n".join(self._told(*where) for where in place.items()), fontsize=7
+                    )
+            # An interval of what is never negative may be.
+            bottom, top = mine[0].get_ylim()
+            least = min(means, default=0.0) / scale.size
+            mine[0].set_ylim(0.0 if least >= 0 else bottom, top + 0.04 * abs(top))
+            for number, ax in enumerate(mine):
+                ax.spines["right"].set_visible(False)
+                ax.set_visible(number < len(shown))
+                ax.tick_params("y", labelleft=number % columns == 0)
+                ax.set_ylabel("" if number % columns else text)
+        self._ticks(figure, panels[0][0], columns)
+        for number in range(min(columns, len(shown))):
+            ax = panels[rows - down + (len(shown) - 1 - number) // columns][
+                (len(shown) - 1 - number) % columns
+            ]
+            ax.tick_params("x", labelbottom=True)
+            ax.set_xlabel(self._label(self._across, self._unit))
+        self._legend(figure)
+        return figure
+
+    def _label(self, keys: str, unit: str | None) -> str:
+        text = grid.words(keys, alone=self._alone)
+        return text[0].upper() + text[1:] + (f" ({grid.shown(unit)})" if unit else "")
+
+    def _told(self, axis: int, point: int) -> str:
+        found = self._axis(axis)
+        return f"{self._label(found.name, None)}: {grid.shown(found.points[point].name)}"
+
+    def _lines(self) -> list[str]:
+        return [] if self._hue is None else [*map(grid.shown, self._axis(self._hue).names)]
+
+    def _axis(self, number: int) -> grid.Axis:
+        return self._sweep.grid.axes[number]
+
+    def _line(self, nth: int) -> dict[str, Any]:
+        count, style = len(self._lines()), flow_style(nth)
+        colours = self._look.colours or [style.colour]
+        colour: Any = colours[nth % len(colours)]
+        if count > _COLOURS:
+            colour = mpl.colormaps["cividis"](0.9 * nth / (count - 1))
+        dash = (0, style.dash) if style.dash else "solid"
+        if self._unit is None:
+            dash = "none"
+        mark = MARKS[nth % len(MARKS)]
+        width = max(mpl.rcParams["lines.linewidth"], 1.1)
+        return {
+            "color": colour,
+            "linestyle": dash,
+            "marker": mark,
+            "markersize": 3.5,
+            "linewidth": width,
+        }
+
+    def _panel(self, ax: Axes, found: list[Any], fixed: dict[int, int], scale: Scale) -> None:
+        axes = self._sweep.grid.axes
+        count = len(self._lines()) or 1
+        for nth in range(count):
+            # Side by side, where names are along the axis.
+            aside = 0.0 if self._unit is not None else (nth - (count - 1) / 2) * 0.5 / count
+            rows = []
+            for at, name in enumerate(self._names):
+                place = {**fixed, self._x: at} | ({} if self._hue is None else {self._hue: nth})
+                point = 0
+                for n, axis in enumerate(axes):
+                    point = point * len(axis.points) + place[n]
+                rows.append((self._places[name] + aside, found[point]))
+            rows.sort(key=lambda row: row[0])
+            xs = [x for x, _ in rows]
+            means, lows, highs = (
+                [math.nan if f is None or f[end] is None else f[end] / scale.size for _, f in rows]
+                for end in ("mean", "low", "high")
+            )
+            look = self._line(nth)
+            if self._unit is None:
+                reach = [
+                    [max(m - low, 0.0) for m, low in zip(means, lows, strict=True)],
+                    [max(high - m, 0.0) for m, high in zip(means, highs, strict=True)],
+                ]
+                ax.errorbar(xs, means, yerr=reach, capsize=2.5, **look)
+            else:
+                ax.plot(xs, means, **look)
+                ax.fill_between(xs, lows, highs, color=look["color"], alpha=0.2, linewidth=0)
+
+    def _ticks(self, figure: Drawing, ax: Axes, columns: int) -> None:
+        if self._unit is not None and grid.is_log(self._places.values()):
+            ax.set_xscale("log")
+            ax.minorticks_off()
+        if self._unit is not None and len(self._places) > _LABELS:
+            return
+        names = [plain(grid.short(name, self._unit)) for name in self._places]
+        room = figure.get_figwidth() / columns * 0.75 / _LETTER
+        turned: dict[str, Any] = {}
+        step = 1
+        if sum(map(len, names)) + len(names) > room:
+            # Names are turned, and every so many numbers have a label.
+            turned = TURNED if self._unit is None else {}
+            step = math.ceil((sum(map(len, names)) + len(names)) / room) if not turned else 1
+            step = max(step, math.ceil(len(names) / 20))
+        ticks = list(self._places.values())[::step]
+        ax.set_xticks(ticks, names[::step], **turned)
+
+    def _legend(self, figure: Drawing) -> None:
+        names = self._lines()
+        if not names or self._hue is None:
+            return
+        from matplotlib.lines import Line2D
+
+        step = math.ceil(len(names) / _LEGEND)
+        shown = range(0, len(names), step)
+        handles = [Line2D([], [], label=names[nth], **self._line(nth)) for nth in shown]
+        axis = self._axis(self._hue)
+        title = self._label(axis.name, None)
+        if self._look.size is None:
+            figure.legend(handles=handles, title=title, loc="outside right upper")
+            return
+        width = max(map(len, [names[nth] for nth in shown])) * _LETTER + 0.5
+        columns = max(1, min(len(handles), int(figure.get_figwidth() / width)))
+        # Names speak for themselves; numbers do not.
+        title = title if grid.places(axis.names)[1] is not None else ""
+        figure.legend(handles=handles, title=title, ncols=columns, loc="outside upper center")
+
+
+def _means(name: str, key: str) -> bool:
+    """Return whether a name is a key, or its last parts."""
+    return key == name or key.endswith(f".{name}")
+
+
+def _only(axis: grid.Axis, key: str) -> grid.Axis:
+    """Return an axis with one of its keys."""
+    points = tuple(grid.Point(dict(p.overrides)[key], p.overrides) for p in axis.points)
+    return grid.Axis((key,), points)
+
+
+def _shares(sweep: Sweep, metrics: Sequence[str], look: Look | None) -> Drawing:
     """Draw the share of a population at or below each value: a line for each other point."""
-    figure = canvas(6.4, 3.4, title)
-    axes = figure.subplots()
-    populations = list(sweep.populations(metric).items())
-    for nth, (place, values) in enumerate(populations[:_LINES]):
-        style = flow_style(nth)
-        look: dict[str, Any] = {"color": style.colour, "label": ", ".join(place) or None}
-        look["linestyle"] = (0, style.dash) if style.dash else "solid"
-        axes.ecdf([value / scale.size for value in values] or [math.nan], **look)
-    if any(place for place, _ in populations):
-        more = f"the first {_LINES} of {len(populations)}" if len(populations) > _LINES else None
-        axes.legend(title=more, loc="best")
-    axes.set_ylabel("share of the draws")
-    axes.set_xlabel(scale.unit)
+    figure = canvas(6.4, 2.8 * len(metrics) + 0.6, _title(sweep), look)
+    panels = figure.subplots(len(metrics), 1, squeeze=False)[:, 0]
+    for ax, metric in zip(panels, metrics, strict=True):
+        populations = list(sweep.populations(metric).items())
+        text, scale = _labelled(metric, [v for _, values in populations for v in values])
+        for nth, (place, values) in enumerate(populations[:_LINES]):
+            style = flow_style(nth)
+            line: dict[str, Any] = {"color": style.colour, "label": ", ".join(place) or None}
+            line["linestyle"] = (0, style.dash) if style.dash else "solid"
+            ax.ecdf([value / scale.size for value in values] or [math.nan], **line)
+        ax.set_ylabel("Share of the draws")
+        ax.set_xlabel(text)
+        if any(place for place, _ in populations) and ax is panels[0]:
+            more = len(populations) - _LINES
+            ax.legend(title=f"the first {_LINES} of {len(populations)}" if more > 0 else None)
     return figure
-
-
-def _maps(sweep: Sweep, title: str, means: list[float], scale: Scale) -> Figure:
-    *outer, rows, columns = sweep.grid.axes
-    places = list(itertools.product(*(axis.points for axis in outer)))
-    size = len(rows.points) * len(columns.points)
-    shown = places[:_PANELS]
-    across = len(outer[-1].points) if len(outer) > 1 else math.ceil(math.sqrt(len(shown)))
-    across = min(across, 6)
-    down = math.ceil(len(shown) / across)
-    wide = min(max(0.52 * len(columns.points) + 1.0, 2.2), 7.0)
-    high = min(max(0.34 * len(rows.points) + 0.9, 1.7), 6.0)
-    if len(shown) < len(places):
-        title += f"; the first {len(shown)} of {len(places)}"
-    figure = canvas(wide * across + 1.0, high * down + 0.5, title)
-    panels = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
-    defined = [mean / scale.size for mean in means if not math.isnan(mean)]
-    low, high_ = min(defined, default=0.0), max(defined, default=1.0)
-    norm = Normalize(low, high_ if high_ > low else low + 1.0)
-    image = None
-    for nth, (place, axes) in enumerate(zip(shown, panels.flat, strict=False)):
-        cells = [
-            [mean / scale.size for mean in means[start : start + len(columns.points)]]
-            for start in range(nth * size, (nth + 1) * size, len(columns.points))
-        ]
-        image = axes.imshow(cells, cmap=_colours(), norm=norm, aspect="auto", origin="lower")
-        _cells(axes, cells, norm, scale)
-        names = [f"{axis.name} = {point.name}" for axis, point in zip(outer, place, strict=True)]
-        axes.set_title("\n".join(names), fontsize=7)
-    for axes in list(panels.flat)[len(shown) :]:
-        axes.set_visible(False)
-    for axes in panels.flat:
-        _axis(axes, rows, columns)
-    for axes in panels[:, 0]:
-        axes.set_ylabel(rows.name)
-    # The last panel of each column has the labels, also where the last row is not full.
-    for nth in range(min(across, len(shown))):
-        axes = panels[(len(shown) - 1 - nth) // across][nth]
-        axes.tick_params("x", labelbottom=True)
-        axes.set_xlabel(columns.name)
-    if image is not None:
-        figure.colorbar(image, ax=panels, label=scale.unit, shrink=0.9, pad=0.02)
-    return figure
-
-
-def _colours() -> Any:
-    return mpl.colormaps[_COLOURS].with_extremes(bad="#eeeeee")
-
-
-def _axis(axes: Axes, rows: grid.Axis, columns: grid.Axis) -> None:
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    across, down = [plain(n) for n in columns.names], [plain(n) for n in rows.names]
-    turned = TURNED if sum(map(len, across)) > 7 * len(across) or len(across) > 10 else {}
-    step = math.ceil(len(across) / 20)
-    axes.set_xticks(range(0, len(across), step), across[::step], fontsize=6, **turned)
-    step = math.ceil(len(down) / 20)
-    axes.set_yticks(range(0, len(down), step), down[::step], fontsize=6)
-
-
-def _cells(axes: Axes, cells: list[list[float]], norm: Normalize, scale: Scale) -> None:
-    if sum(map(len, cells)) > _WRITTEN:
-        return
-    for y, row in enumerate(cells):
-        for x, value in enumerate(row):
-            pale = not math.isnan(value) and float(norm(value)) > 0.6
-            text = number(value, Scale(scale.unit, 1.0)) if math.isnan(value) else f"{value:.3g}"
-            colour = "black" if pale or math.isnan(value) else "white"
-            axes.text(x, y, text, ha="center", va="center", fontsize=5.5, color=colour)

@@ -21,7 +21,9 @@ from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from collections.abc import Sequence
+
+    from paceline.show.figure import Drawing
 
 #: The file that describes a sweep; a folder that has it holds a complete one.
 NAME = "sweep.json"
@@ -151,11 +153,27 @@ class Sweep:
         points = zip(self.values(metric), self.limits(metric), strict=True)
         return extremes(metric, [_at_least(*point) for point in points])
 
-    def plot(self, metric: str | None = None) -> Figure:
-        """Draw a metric over the grid: a line, a heat map, or several of them."""
+    def plot(
+        self,
+        y: str | Sequence[str] | None = None,
+        *,
+        x: str | None = None,
+        hue: str | None = None,
+        style: str | os.PathLike[str] | None = None,
+        size: str | None = None,
+    ) -> Drawing:
+        """Draw a metric, or several, along the key `x`: a line for each value of `hue`.
+
+        By default that is the first metric along the longest axis of numbers, with lines for the
+        next axis; what else varies is in panels of their own. Bands are 95 % intervals. `style` is
+        a file of matplotlib (``.mplstyle``); `size` is one for a paper, such as ``one-column`` or
+        ``3.5x2.4in``, whose caption has the title.
+        """
+        from paceline.show.figure import Look
         from paceline.study.sweep.picture import draw
 
-        return draw(self, named(metric or self.metrics[0]))
+        metrics = [y or self.metrics[0]] if y is None or isinstance(y, str) else list(y)
+        return draw(self, list(map(named, metrics)), x, hue, Look.of(style, size))
 
     def as_json(self) -> dict[str, Any]:
         """Return the ``--json`` object."""
