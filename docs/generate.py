@@ -212,11 +212,29 @@ def commands() -> str:
     return HEAD + head + "\n## ".join([listed, *(verb.rstrip() + "\n" for verb in sorted(each))])
 
 
+PYTHON = """# Python
+
+```python
+import paceline as pl
+
+run = pl.run("four-flows")  # a file, an included name, TOML, or pl.scenario(...)
+run.samples  # each flow over time, a polars data frame
+
+sizes = {"flows.0.cc": ["bbr3", "cubic"], "path.queue.size": pl.bdp(1, 2, 4)}
+sweep = pl.sweep("single/bbr3-100M-40ms-1bdp", sizes, repeats=10)
+sweep.frame  # a row a run
+sweep.mean("goodput")  # a row a point, with 95 % intervals
+sweep.plot("goodput", size="one-column")
+```
+
+The verbs of the command line are functions: `run`, `sweep`, `compare`, `fit`, `claims`, `reference`, and `read` for
+their folders. In a notebook, runs, sweeps and figures show themselves. Names end in the unit; times are in nanoseconds.
+"""
+
+
 def python() -> str:
     """Return the page of the Python API: signatures and docstrings of what it exports."""
-    text = (
-        HEAD + "# Python\n\n`import paceline`. Names end in the unit; times are in nanoseconds.\n"
-    )
+    text = HEAD + PYTHON
     for name in paceline.__all__:
         thing = getattr(paceline, name)
         if isinstance(thing, str):

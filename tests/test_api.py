@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import matplotlib as mpl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -11,7 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import paceline
-from conftest import SCENARIO
+from conftest import SCENARIO, Command
+from paceline import interface
+from paceline.batch import Outcome
+from paceline.show.figure import saved
 
 
 def test_a_run_from_text_and_from_a_path_are_one(run: paceline.Run, scenario: Path) -> None:
@@ -65,13 +75,13 @@ def test_tables_hold_what_happened(run: paceline.Run) -> None:
 
 def test_a_run_survives_its_folder(run: paceline.Run, tmp_path: Path) -> None:
     run.write(tmp_path / "r")
-    back = paceline.read(tmp_path / "r")
+    back = paceline.Run.read(tmp_path / "r")
     assert back.metrics == run.metrics
     assert back.samples.equals(run.samples)
     assert back.scenario_toml == run.scenario_toml
     assert back.engine is None
     with pytest.raises(paceline.NotARunError):
-        paceline.read(tmp_path)
+        paceline.Run.read(tmp_path)
 
 
 def test_many_seeds_come_in_their_order() -> None:
@@ -118,6 +128,13 @@ def test_short_forms(run: paceline.Run) -> None:
     assert "\n" not in repr(run)
     assert "seed 3" in repr(run)
     assert run._repr_html_().startswith("<table>")
+    # A notebook shows the summary and the picture; without tables there is no picture.
+    png = run._repr_png_()
+    assert png is not None
+    assert png.startswith(b"\x89PNG")
+    assert '<img src="data:image/png;base64,' in run._repr_html_()
+    assert run.measured()._repr_png_() is None
+    assert "<img" not in run.measured()._repr_html_()
 
 
 def test_the_catalogue_is_whole(run: paceline.Run) -> None:
@@ -125,3 +142,285 @@ def test_the_catalogue_is_whole(run: paceline.Run) -> None:
     assert {("run", name) for name in run.metrics} <= defined
     assert {c["name"] for c in paceline.controllers()} >= {"bbr3", "cubic", "reno"}
     assert paceline.schema().startswith("{")
+
+
+VERBS = ("run", "sweep", "compare", "fit", "claims", "read", "reference")
+
+
+def test_the_module_offers_what_is_its_own() -> None:
+    names = dir(paceline)
+    assert {*VERBS, "controllers", "scenarios", "scenario", "bdp"} <= {*names}
+    assert names == sorted({*paceline.__all__})
+    for name in names:
+        thing = getattr(paceline, name)
+        assert getattr(thing, "__module__", "paceline").startswith("paceline"), name
+
+
+def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
+    code = f"""
+import sys
+import paceline
+run = paceline.run({SCENARIO!r}, overrides={{"run.duration": "0.5 s"}})
+repr(run), run.metrics, dir(paceline)
+print({{"matplotlib", "scipy", "polars", "numpy", "IPython"}} & {{*sys.modules}})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_a_scenario_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    short = {"run.duration": "1.1 s"}
+    assert paceline.run("four-flows", overrides=short).scenario == "four-flows-50M-40ms-1bdp"
+    assert paceline.check("bbr3/four-flows-50M-40ms-1bdp") == paceline.check("four-flows")
+    known = {row["name"]: row["about"] for row in paceline.scenarios()}
+    assert known["bbr3/four-flows-50M-40ms-1bdp"]
+
+
+def test_a_scenario_is_built_of_keyword_arguments() -> None:
+    back = {"rate": "5 Mbit/s", "queue": {"size": "1 bdp"}}
+    sections: dict[str, Any] = {
+        "run": {"duration": "1 s", "record": {"packets": True}},
+        "path": {"rate": "10 Mbit/s", "rtt": "20 ms", "queue": {"size": "1 bdp"}, "return_": back},
+        "flows": (
+            {"cc": {"name": "bbr3", "cwnd_gain": 2.5}},
+            {"cc": "reno", "count": 2},
+        ),
+    }
+    text = paceline.scenario(name='a "name"', **sections)
+    assert (
+        text
+        == """\
+schema = 1
+name = "a \\"name\\""
+[run]
+duration = "1 s"
+record = { packets = true }
+[path]
+rate = "10 Mbit/s"
+rtt = "20 ms"
+queue = { size = "1 bdp" }
+return = { rate = "5 Mbit/s", queue = { size = "1 bdp" } }
+[[flows]]
+cc = { name = "bbr3", cwnd_gain = 2.5 }
+[[flows]]
+cc = "reno"
+count = 2
+"""
+    )
+    assert paceline.check(text) == paceline.check({"name": 'a "name"'} | sections)
+    assert paceline.run(sections).flows.height == 3
+    for wrong in (None, object(), {1, 2}):
+        with pytest.raises(paceline.ArgumentError, match="a scenario has no value"):
+            paceline.scenario(run={"duration": wrong})
+    with pytest.raises(paceline.ScenarioError, match="unknown key"):
+        paceline.run(sections | {"path": {"speed": 1}})
+
+
+OVER = {"flows.0.cc": ["bbr3", "cubic"], "path.queue.size": paceline.bdp(0.5, 1, 2)}
+
+
+def test_a_sweep_is_that_of_the_command(cli: Command, tmp_path: Path) -> None:
+    text = SCENARIO.replace("rtt =", 'jitter = "1 ms"\nrtt =')
+    metrics = ["goodput", "flows[1].share"]
+    found = paceline.sweep(text, OVER, repeats=5, metrics=metrics)
+    assert re.fullmatch(r"runs/scenario-sweep-[0-9a-f]{6}", str(found.folder))
+    over = "[sweep]\nseeds = 5\n[sweep.over]\n"
+    over += 'flows.0.cc = ["bbr3", "cubic"]\npath.queue.size = ["0.5 bdp", "1 bdp", "2 bdp"]\n'
+    (tmp_path / "scenario.toml").write_text(text + over)
+    said = cli("sweep", "scenario.toml", "--out", "other", "--json")
+    assert said.returncode == 0, said
+    assert found.runs.equals(paceline.Sweep.read("other").runs)
+    assert paceline.sweep(text + over, out="third").runs.equals(found.runs)
+
+    frame = found.frame
+    assert frame.columns[:4] == ["flows.0.cc", "path.queue.size_bdp", "seed", "error"]
+    assert frame["path.queue.size_bdp"].to_list()[::5] == [0.5, 1, 2] * 2
+    assert frame["seed"].to_list()[:5] == [3, 4, 5, 6, 7]
+    assert frame["flows[1].share_ratio"].to_list()[5:10] == found.values("flows[1].share_ratio")[1]
+    mean = found.mean()
+    row = found.statistics("goodput_bps")[4]
+    assert row is not None
+    assert mean.select("goodput_bps", "goodput_bps_low", "goodput_bps_high").row(4) == (
+        row["mean"],
+        row["low"],
+        row["high"],
+    )
+    assert mean["goodput_bps_count"].to_list() == [5] * 6
+    assert "rtt_p50_ns_low" in found.mean("rtt_p50").columns
+
+    # What is there is read, with the metrics that are wanted now.
+    before = {path: path.stat().st_mtime_ns for path in found.folder.rglob("*")}
+    again = paceline.sweep(text, OVER, repeats=5, metrics=["rtt_p50"])
+    assert (again.folder, again.metrics) == (found.folder, ("rtt_p50_ns",))
+    assert {path: path.stat().st_mtime_ns for path in found.folder.rglob("*")} == before
+    read = paceline.read(found.folder)
+    assert isinstance(read, paceline.Sweep)
+    assert read.frame.equals(frame)
+    # Other values are another sweep.
+    assert paceline.sweep(text, {"path.rtt": ["5 ms"]}).folder != found.folder
+    with pytest.raises(paceline.StoreError):
+        paceline.sweep(text, {"path.rtt": ["6 ms"]}, out=found.folder)
+
+
+def test_settings_are_columns_with_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    over = {
+        "path.rate, path.rtt": [["5 Mbit/s", "10 ms"], ["1 Gbit/s", "0.5 s"]],
+        "path.loss": ["0 %", "0.5 %"],
+        "path.queue.size": ["10 packets", "100 ms"],
+        "flows.1.count": [1, 2],
+    }
+    found = paceline.sweep(SCENARIO, over, overrides={"run.duration": "0.3 s"}).frame
+    assert found.columns[:6] == [
+        "path.rate_bps",
+        "path.rtt_ns",
+        "path.loss_ratio",
+        "path.queue.size",
+        "flows.1.count",
+        "seed",
+    ]
+    first, last = found.row(0)[:5], found.row(-1)[:5]
+    assert first == (5_000_000, 10_000_000, 0.0, "10 packets", 1)
+    assert last == (1_000_000_000, 500_000_000, 0.005, "100 ms", 2)
+
+
+def test_a_sweep_that_is_interrupted_keeps_what_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    over = {"path.rtt": ["5 ms", "10 ms"]}
+    options: dict[str, Any] = {"repeats": 20, "overrides": {"run.duration": "0.3 s"}, "threads": 1}
+    ended = interface._Ended.finished
+
+    def finished(self: interface._Ended, number: int, outcome: Outcome) -> None:
+        ended(self, number, outcome)
+        if self.count == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(interface._Ended, "finished", finished)
+    told = r"^\d of 40 runs are kept in part; the same call resumes$"
+    with pytest.raises(KeyboardInterrupt, match=told):
+        paceline.sweep(SCENARIO, over, out="part", **options)
+    monkeypatch.setattr(interface._Ended, "finished", ended)
+    seen: list[paceline.Progress] = []
+    whole = paceline.sweep(SCENARIO, over, out="part", progress=seen.append, **options)
+    other = paceline.sweep(SCENARIO, over, out="other", progress=seen.append, **options)
+    assert whole.runs.equals(other.runs)
+    # The three did not run again.
+    packets = [now.packets for now in seen if now.simulated_ns == now.total_ns]
+    assert 0 < packets[0] < packets[-1]
+
+
+def test_results_are_compared_as_by_the_command(cli: Command, tmp_path: Path) -> None:
+    found = paceline.sweep(SCENARIO, OVER, repeats=2)
+    said = cli("compare", found.folder, "--by", "flows.0.cc", "--json")
+    told = json.loads(said.stdout)["comparisons"][0]["findings"]
+    comparison = paceline.compare(found, by="flows.0.cc")
+    ((old, new, findings),) = comparison.sides
+    assert (old, new) == ("bbr3", "cubic")
+    assert [finding.as_json() for finding in findings] == told
+    assert comparison.frame.height == len(told)
+    assert "<table" in comparison._repr_html_()
+    assert saved(comparison.plot(), "svg").count(b"<text") > 5
+    sides = [paceline.run_many(SCENARIO, range(3), overrides=o) for o in ({}, {"path.rtt": "9 ms"})]
+    for nth, runs in enumerate(sides):
+        for run in runs:
+            run.write(tmp_path / f"{nth}" / f"seed-{run.seed}")
+    one = paceline.compare(*sides).frame
+    other = paceline.compare(tmp_path / "0", tmp_path / "1").frame
+    assert one.drop("old_name", "new_name").equals(other.drop("old_name", "new_name"))
+    for by, what in (("path.rtt", "does not vary"), (None, "takes two results")):
+        with pytest.raises(paceline.ArgumentError, match=what):
+            paceline.compare(found, by=by)
+
+
+def test_the_other_verbs_are_functions(run: paceline.Run, tmp_path: Path) -> None:
+    run.write(tmp_path / "r")
+    assert paceline.fit(tmp_path / "r").text == paceline.fit(run).text
+    assert paceline.reference("03").scenario == "03-drain-inflight"
+    (result,) = paceline.claims("A1", quick=True)
+    assert result.verdict == "reproduced"
+    for verb in (paceline.reference, paceline.claims):
+        with pytest.raises(paceline.ArgumentError) as caught:
+            verb("zz")
+        assert "zz" in str(caught.value)
+        assert caught.value.hint
+
+
+def test_a_notebook_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, bar: Any) -> None:
+            shown.append(bar._repr_html_())
+
+    def display(bar: Any, *, display_id: bool) -> Handle:
+        assert display_id
+        shown.append(bar._repr_html_())
+        return Handle()
+
+    display_module = SimpleNamespace(display=display)
+    shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setitem(sys.modules, "IPython", shell)
+    monkeypatch.setitem(sys.modules, "IPython.display", display_module)
+    monkeypatch.chdir(tmp_path)
+    paceline.run(SCENARIO)
+    assert shown[0].startswith('<progress value="0.0000">')
+    assert shown[-1] == '<progress value="1.0000"></progress> scenario.toml: 2.0 of 2 s'
+    paceline.sweep(SCENARIO, {"path.rtt": ["5 ms", "9 ms"]})
+    assert shown[-1] == '<progress value="1.0000"></progress> scenario: 2 of 2 runs, 4.0 of 4 s'
+    count = len(shown)
+    paceline.run(SCENARIO, progress=lambda _: None)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    paceline.run(SCENARIO)
+    assert len(shown) == count
+
+
+def test_a_figure_has_the_look_that_is_asked_for(run: paceline.Run, tmp_path: Path) -> None:
+    figure = run.plot("throughput", "rtt", size="one-column")
+    assert figure.get_figwidth() == 3.5
+    assert [ax.get_ylabel() for ax in figure.axes] == ["Throughput (Mbit/s)", "RTT (ms)"]
+    assert figure.axes[-1].get_xlabel() == "Time (s)"
+    assert figure._repr_png_() == run.plot("throughput", "rtt", size="one-column")._repr_png_()
+    assert run.plot(size="88x50mm").get_figheight() * 25.4 == 50
+    svg = saved(figure, "svg").decode()
+    assert ">Throughput (Mbit/s)</text>" in svg
+    # The settings of a script hold, and those of a style file over them.
+    with mpl.rc_context({"font.size": 13}):
+        assert run.plot("rtt").axes[0].yaxis.label.get_fontsize() == 13
+        style = tmp_path / "mine.mplstyle"
+        style.write_text("font.size: 11  # points\naxes.grid: False\n")
+        styled = run.plot("rtt", style=style)
+        assert styled.axes[0].yaxis.label.get_fontsize() == 11
+    assert run.plot("rtt").axes[0].yaxis.label.get_fontsize() == 8
+    style.write_text("font.sizes: 11\n")
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"style": style}, "mine.mplstyle:1: a style has no setting 'font.sizes'"),
+        ({"size": "3.5x2.4"}, "is not the size of a figure"),
+        ({"size": "0.1in"}, "is not the size of a figure"),
+        ({"flow": 7}, "the run has no flow 7"),
+    )
+    for options, what in wrong:
+        with pytest.raises(paceline.ArgumentError, match=re.escape(what)):
+            run.plot(**options)
+    style.write_text("font.size: big\naxes.grid: maybe\n")
+    with pytest.raises(paceline.ArgumentError, match=r"mine\.mplstyle"):
+        run.plot(style=style)
+    with pytest.raises(paceline.ArgumentError, match="no panel 'speed'"):
+        run.plot("speed")
+
+
+def test_a_class_without_source_is_known_by_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = set()
+    for gain in (1, 2):
+        names: dict[str, Any] = {"Controller": paceline.Controller}
+        body = f"def on_ack(self, ack): self.cwnd_bytes += {gain}"
+        exec(f"class Mine(Controller):\n    {body}", names)
+        own = {"mine": names["Mine"]}
+        over = {"flows.0.cc": ["mine"]}
+        folders.add(paceline.sweep(SCENARIO, over, controllers=own).folder)
+    assert len(folders) == 2

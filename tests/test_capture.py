@@ -80,7 +80,7 @@ def test_it_reads_what_is_compressed_and_writes_what_is_read(
     run = paceline.Run.capture(packed)
     assert run.digest == paceline.Run.capture(file).digest
     run.write(tmp_path / "kept")
-    read = paceline.read(tmp_path / "kept")
+    read = paceline.Run.read(tmp_path / "kept")
     assert (read.digest, read.source) == (run.digest, run.source)
     assert read.report(tmp_path / "report.html").stat().st_size > 10_000
 

@@ -124,7 +124,7 @@ def test_it_knows_its_own_error_also_when_read_back(emulated: paceline.Run, tmp_
     assert 0 < emulation["lateness"]["p50_ns"] <= emulation["lateness"]["max_ns"]
     assert emulation["rate_achieved_bps"] > 0
     emulated.write(tmp_path / "run")
-    assert paceline.read(tmp_path / "run").emulation == emulation
+    assert paceline.Run.read(tmp_path / "run").emulation == emulation
     assert "Do not trust this run" not in emulated.report(tmp_path / "report.html").read_text()
 
 
@@ -282,7 +282,7 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     said = json.loads(result.stdout)
     assert said["backend"] == "emu"
     assert [b["figure"] for b in said["emulation"]["beyond"]] == ["lateness_p99_ns"]
-    assert paceline.read(tmp_path / "kept").emulation == said["emulation"]
+    assert paceline.Run.read(tmp_path / "kept").emulation == said["emulation"]
     assert "Do not trust this run" in (tmp_path / "kept" / "report.html").read_text()
 
 

@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (lambda: paceline.run("a\0b"), "no such file", "scenario"),
         (lambda: paceline.run("a" * 300), "no such file", "scenario"),
         (lambda: paceline.run_many("nowhere/x.toml", [1]), "no such file", "scenario"),
-        (lambda: paceline.read("small.toml"), "no such file: small.toml/run.json", "folder"),
+        (lambda: paceline.Run.read("small.toml"), "no such file: small.toml/run.json", "folder"),
         (lambda: paceline.Run.capture("x.pcap"), "no such file: x.pcap", "check the name"),
     ],
 )

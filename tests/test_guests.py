@@ -394,7 +394,7 @@ def test_what_fails_later_keeps_the_record_up_to_there(
     assert done.returncode == 1, done.stderr
     assert "IndexError" in done.stderr
     assert "mine.py" in done.stderr
-    run = paceline.read(tmp_path / "o-incomplete")
+    run = paceline.Run.read(tmp_path / "o-incomplete")
     assert "IndexError" in (run.incomplete or "")
     last = run.samples["t_ns"].max()
     assert isinstance(last, int)
@@ -405,7 +405,7 @@ def test_what_fails_later_keeps_the_record_up_to_there(
         path.write_text(re.sub(r"now_ns > [\d_]+", f"now_ns > {limit}", path.read_text()))
         done = cli("run", str(own), "--controller", f"mine={path}", "--out", str(tmp_path / "o"))
         assert f"the partial run is in {tmp_path / name}" in " ".join(done.stderr.split())
-        last = paceline.read(tmp_path / name).samples["t_ns"].max()
+        last = paceline.Run.read(tmp_path / name).samples["t_ns"].max()
         assert isinstance(last, int)
         assert limit < last < limit + 200_000_000
         (tmp_path / "o-incomplete" / "notes.txt").write_text("mine")

@@ -335,7 +335,7 @@ def test_a_record_of_live_connections_is_a_run(cli: Command, tmp_path: Path) -> 
     record = json.loads(said)["record"]
     assert record["incomplete"] is None
     assert record["run"] == str(out)
-    run = paceline.read(out)
+    run = paceline.Run.read(out)
     labels = {flow["label"]: flow for flow in run.flow_metrics}
     [new] = [flow for label, flow in labels.items() if label.endswith(f":{traffic.port}")]
     flows = run.flows.filter(pl.col("label") == new["label"])
@@ -392,7 +392,7 @@ def test_an_interrupt_keeps_the_record(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.communicate()[0]
     assert process.returncode == 0
-    assert paceline.read(tmp_path / "a").incomplete is None
+    assert paceline.Run.read(tmp_path / "a").incomplete is None
 
 
 @pytest.mark.usefixtures("kernel")

@@ -236,7 +236,7 @@ def test_a_run_that_is_killed_leaves_its_rows_to_report(left: Path, cli: Command
     assert result.returncode == 0, result
     assert result.stdout == "r-incomplete/report.html\n"
     assert "r does not exist; a killed run left a partial record in r-incomplete" in (result.stderr)
-    run = paceline.read("r")
+    run = paceline.Run.read("r")
     why = re.fullmatch(
         r"the process that ran it was killed; the record ends at (\d+(\.\d+)?) s of 1000000 s",
         run.incomplete or "",
@@ -257,7 +257,10 @@ def test_after_a_kill_the_same_place_is_free(left: Path, cli: Command, scenario:
     assert result.returncode == 0, result
     told = "a killed run left a partial record: `paceline report"
     assert f"{told} {left / 'r-incomplete'}`" in result.stderr
-    assert (paceline.read("r").incomplete, paceline.read("r-incomplete").incomplete is None) == (
+    assert (
+        paceline.Run.read("r").incomplete,
+        paceline.Run.read("r-incomplete").incomplete is None,
+    ) == (
         None,
         False,
     )
@@ -271,7 +274,7 @@ def test_what_a_user_has_is_kept(left: Path) -> None:
     before = tree(left / "r") | tree(left / "r-incomplete")
     store.tidy(left)
     assert tree(left / "r") | tree(left / "r-incomplete") == before
-    assert paceline.read("r-incomplete-2").incomplete
+    assert paceline.Run.read("r-incomplete-2").incomplete
     shutil.rmtree("r")
     assert store.found(Path("r")) == Path("r-incomplete-2")
 

@@ -24,6 +24,7 @@ ROOMS = [
     {"study.evaluate"},
     {"study.fit"},
     {"serve"},
+    {"interface"},
     {"cli"},
 ]
 

@@ -155,7 +155,7 @@ def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> Non
     assert ask(server, f"/api/series?quantity=rtt_ns&id=job:{job['job']}")[1]["end"] == 2
     # It is in the folder, and no longer in memory.
     assert server.jobs.get(job["job"]).run is None
-    kept = paceline.read(folder / last["id"])
+    kept = paceline.Run.read(folder / last["id"])
     same = paceline.run(SCENARIO, seed=9, overrides={"path.rate": "5 Mbit/s"})
     assert kept.metrics == same.metrics
 
@@ -320,7 +320,7 @@ def test_what_was_emulated_is_emulated_again(tmp_path: Path) -> None:
         last = json.loads(text.strip().split("\n\n")[-1].removeprefix("data: "))
         # It is run once: no part of it is shown before.
         assert (last["state"], last["version"]) == ("done", 2), last
-        again = paceline.read(tmp_path / last["id"])
+        again = paceline.Run.read(tmp_path / last["id"])
         assert again.backend == "emu"
         assert 0.5e6 < (again.metrics["goodput_bps"] or 0) < 5e6
 

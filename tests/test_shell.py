@@ -74,7 +74,7 @@ def test_a_transfer_takes_what_the_path_takes_and_is_recorded(tmp_path: Path) ->
     client = python(tmp_path, "client.py", CLIENT, 3_000_000)
     result = run(tmp_path, "--server", server, "--", *client)
     assert (result.returncode, result.stdout) == (0, "3000000\n"), result.stderr
-    record = paceline.read(tmp_path / "record")
+    record = paceline.Run.read(tmp_path / "record")
     assert [name for name, _, _ in record.links] == ["bottleneck", "bottleneck up"]
     (down,) = [flow for flow in record.flow_metrics if flow["label"].endswith(" down")]
     assert down["label"].startswith("tcp 5000-")
@@ -135,7 +135,7 @@ def test_a_client_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     result = run(tmp_path, "--time", "500 ms", "--", "sleep", "77.125")
     assert result.returncode == 124
     assert not left("77.125")
-    assert paceline.read(tmp_path / "record").queue.height > 0
+    assert paceline.Run.read(tmp_path / "record").queue.height > 0
 
 
 def left(tag: str) -> list[str]:
@@ -207,7 +207,7 @@ path.rate = "5 Mbit/s"
         timeout=120,
     )
     assert ran.returncode == 0, ran.stderr
-    record = paceline.read(tmp_path / "record")
+    record = paceline.Run.read(tmp_path / "record")
     assert [flow["cc"] for flow in record.flow_metrics] == ["cubic"]
     assert (record.metrics["goodput_bps"] or 0) > 1e6
     # What changes on the path changes both ways.
@@ -242,7 +242,7 @@ def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
     options = ["--rate-up", "4 Mbit/s", "--set", "run.record.packets=true", "--json"]
     result = run(tmp_path, *options, "--server", server, "--", *client)
     assert result.returncode == 0, result.stderr
-    record = paceline.read(tmp_path / "record")
+    record = paceline.Run.read(tmp_path / "record")
     assert [rate for _, rate, _ in record.links] == [20_000_000, 4_000_000]
     # 1 MB takes 2.1 s at 4 Mbit/s with headers; half a second at 20.
     answer = json.loads(result.stderr)
@@ -279,7 +279,7 @@ def test_the_kernel_tells_of_the_sockets_of_programs(tmp_path: Path) -> None:
     client = python(tmp_path, "client.py", CLIENT, 5_000_000)
     result = run(tmp_path, "--server", server, "--", *client)
     assert result.returncode == 0, result.stderr
-    record = paceline.read(tmp_path / "record")
+    record = paceline.Run.read(tmp_path / "record")
     flows = {str(flow["label"]).rsplit(" ", 1)[1]: flow for flow in record.flow_metrics}
     assert flows["down"]["cc"] == "reno"
     rows = record.samples.filter(flow=int(flows["down"]["flow"])).filter(
@@ -306,7 +306,7 @@ def test_paths_nest(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (0, "1000000\n"), result.stderr
     median = {}
     for name in ("record", "middle", "inner"):
-        record = paceline.read(tmp_path / name)
+        record = paceline.Run.read(tmp_path / name)
         (down,) = [flow for flow in record.flow_metrics if flow["label"].endswith(" down")]
         assert down["label"].startswith("tcp 5000-")
         # The innermost ends with its client: its last ACKs do not reach the others.
@@ -362,7 +362,7 @@ def test_the_spin_bit_measures_the_round_trip_of_quic(tmp_path: Path) -> None:
     server = " ".join(python(tmp_path, "server.py", SPIN_SERVER))
     result = run(tmp_path, "--server", server, "--", *python(tmp_path, "client.py", SPIN_CLIENT))
     assert result.returncode == 0, result.stderr
-    record = paceline.read(tmp_path / "record")
+    record = paceline.Run.read(tmp_path / "record")
     assert {flow["label"].split()[0] for flow in record.flow_metrics} == {"udp"}
     for flow in record.flow_metrics:
         assert flow["rtt_p50_ns"] >= 20e6
@@ -410,7 +410,7 @@ def test_without_a_client_it_is_a_shell(tmp_path: Path, shell: str) -> None:
 def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "record").mkdir()
     assert run(tmp_path, "--", "sh", "-c", "exit 3").returncode == 3
-    assert paceline.read(tmp_path / "record").queue.height > 0
+    assert paceline.Run.read(tmp_path / "record").queue.height > 0
     (tmp_path / "record" / "notes.txt").write_text("mine")
     again = run(tmp_path, "--", "touch", str(tmp_path / "ran"))
     assert (again.returncode, "left unchanged" in again.stderr) == (2, True), again.stderr

@@ -1,8 +1,10 @@
 """Paceline: a congestion-control laboratory.
 
->>> import paceline
->>> run = paceline.run("scenario.toml")  # doctest: +SKIP
+>>> import paceline as pl
+>>> run = pl.run("four-flows")  # doctest: +SKIP
 >>> run.samples.filter(flow=0)  # doctest: +SKIP
+>>> sizes = {"path.queue.size": pl.bdp(1, 2, 4)}
+>>> pl.sweep("four-flows", sizes, repeats=10).plot()  # doctest: +SKIP
 """
 
 # Names with an underscore: completion in a shell shows only the public ones.
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
         StoreError,
         UnavailableError,
     )
-    from paceline.runs import Engine, Progress, Run, check, read
+    from paceline.interface import Comparison, claims, compare, fit, read, reference, sweep
+    from paceline.runs import Engine, Progress, Run, bdp, check, scenario, scenarios
     from paceline.study.sweep import Sweep
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "ArgumentError",
     "Batch",
     "CaptureError",
+    "Comparison",
     "Config",
     "Controller",
     "Diagnostic",
@@ -54,21 +58,30 @@ __all__ = [
     "Sweep",
     "UnavailableError",
     "__version__",
+    "bdp",
     "check",
+    "claims",
+    "compare",
     "controllers",
+    "fit",
     "metrics",
     "read",
+    "reference",
     "run",
     "run_jobs",
     "run_many",
+    "scenario",
+    "scenarios",
     "schema",
+    "sweep",
 ]
 
 _ROOMS = {
     "_paceline": ("__version__", "controllers", "metrics", "schema"),
-    "runs": ("Engine", "Progress", "Run", "check", "read"),
+    "runs": ("Engine", "Progress", "Run", "bdp", "check", "scenario", "scenarios"),
     "controller": ("Ack", "Config", "Controller", "Loss", "Sent"),
     "batch": ("Batch", "run", "run_jobs", "run_many"),
+    "interface": ("Comparison", "claims", "compare", "fit", "read", "reference", "sweep"),
     "study.sweep": ("Sweep",),
 }
 

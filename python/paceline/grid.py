@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from paceline import _paceline
+from paceline.errors import ArgumentError
 
 #: Keys of a scenario and their values, as the parser takes them.
 Overrides = tuple[tuple[str, str], ...]
@@ -135,22 +137,48 @@ def overrides_of(table: Mapping[str, Any]) -> Overrides:
     return tuple(pairs)
 
 
+def document(sections: Mapping[str, Any]) -> str:
+    """Return a scenario as TOML; raises `ArgumentError` for what has no form in it.
+
+    A name that is a word of Python has an underscore at its end: ``return_``.
+    """
+    values, tables = [], []
+    for name, value in ({"schema": 1} | dict(sections)).items():
+        head = _key(name)
+        several = isinstance(value, list | tuple) and all(isinstance(v, Mapping) for v in value)
+        if value and (several or isinstance(value, Mapping)):
+            for table in value if several else [value]:
+                tables.append(f"[[{head}]]" if several else f"[{head}]")
+                tables += [f"{_key(key)} = {toml(table[key], nested=True)}" for key in table]
+        else:
+            values.append(f"{head} = {toml(value, nested=True)}")
+    return "\n".join([*values, *tables]) + "\n"
+
+
 def toml(value: object, *, nested: bool = False) -> str:
     """Return a value in the form of an override: TOML, but plain text without its quotes."""
+    if hasattr(value, "item"):
+        value = value.item()  # a scalar of numpy
     match value:
         case bool():
             return str(value).lower()
         case str():
             return json.dumps(value, ensure_ascii=False) if nested else value
-        case list():
+        case os.PathLike():
+            return toml(os.fspath(value), nested=nested)
+        case list() | tuple() | range():
             return f"[{', '.join(toml(item, nested=True) for item in value)}]"
-        case dict():
+        case Mapping():
             entries = (f"{_key(k)} = {toml(v, nested=True)}" for k, v in value.items())
             return f"{{ {', '.join(entries)} }}"
-    return str(value)
+        case int() | float():
+            return str(value)
+    hint = "give a text with its unit, a number, a list or a table"
+    raise ArgumentError(f"a scenario has no value {value!r}", hint=hint)
 
 
 def _key(name: str) -> str:
+    name = name.removesuffix("_")
     bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
     return name if bare else json.dumps(name, ensure_ascii=False)
 

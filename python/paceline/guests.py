@@ -89,7 +89,10 @@ class Guest:
             path = inspect.getsourcefile(controller) or "?"
             content = inspect.getsource(controller).encode()
         except (OSError, TypeError):
-            path, content = "?", repr(controller).encode()
+            # What has no source, such as what `exec` made, is known by its code.
+            codes = [getattr(f, "__code__", None) for f in vars(controller).values()]
+            told = [(c.co_code, c.co_consts, c.co_names) for c in codes if c is not None]
+            path, content = "?", repr((controller, told)).encode()
         return cls(name, path, getattr(controller, "__qualname__", None), content, controller)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,15 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, guests, memory, shipped, store
 from paceline.errors import NoTableError, NotARunError, of_file
+from paceline.grid import document, toml
 from paceline.measures import label
 from paceline.quantities import quantity
 from paceline.reading import read_text
+from paceline.reading import toml as toml_of
 
 if TYPE_CHECKING:
     import polars as pl
 
     from paceline.show.figure import Drawing
 
+#: A scenario: its file, the name of an included one, its TOML, or its sections.
+Scenario = str | os.PathLike[str] | Mapping[str, Any]
 Overrides = Mapping[str, object] | Iterable[tuple[str, object]]
 
 #: The metrics of a run's short forms, in their order.
@@ -307,17 +312,28 @@ class Run:
 def pairs(overrides: Overrides) -> tuple[tuple[str, str], ...]:
     """Return overrides as the parser takes them: TOML values as text."""
     items = overrides.items() if isinstance(overrides, Mapping) else overrides
-    return tuple((key, str(v).lower() if isinstance(v, bool) else str(v)) for key, v in items)
+    return tuple((key, toml(value)) for key, value in items)
 
 
-def load(scenario: str | os.PathLike[str]) -> tuple[str, str]:
+def load(scenario: Scenario) -> tuple[str, str]:
     """Return the text of a scenario and the name for its errors.
 
-    A string with a line break or an ``=`` is the scenario itself, anything else a path.
+    A string with a line break or an ``=`` is the scenario itself, anything else a name or a path.
     """
+    if isinstance(scenario, Mapping):
+        return document(scenario), "scenario.toml"
     if isinstance(scenario, str) and ("\n" in scenario or "=" in scenario):
         return scenario, "scenario.toml"
-    return read_scenario(scenario), str(scenario)
+    return named_scenario(scenario)
+
+
+def named_scenario(name: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the text of a scenario and its path: a file, or the name of an included one."""
+    path = os.fspath(name)
+    with suppress(OSError, ValueError):
+        if not Path(path).exists():
+            path = str(shipped.scenario(path) or path)
+    return read_scenario(path), path
 
 
 def read_scenario(path: str | os.PathLike[str]) -> str:
@@ -336,12 +352,39 @@ def read_scenario(path: str | os.PathLike[str]) -> str:
         return read_text(file)
 
 
-def read(folder: str | os.PathLike[str]) -> Run:
-    """Read a run from its folder."""
-    return Run.read(folder)
+def scenario(**sections: Any) -> str:
+    """Return a scenario as TOML: its sections and keys are keyword arguments.
+
+    Values have their units, as in a file. A key that is a word of Python has an underscore at its
+    end: ``return_``. What takes a scenario takes the sections as a dictionary, too.
+
+    >>> text = scenario(
+    ...     run={"duration": "10 s"},
+    ...     path={"rate": "20 Mbit/s", "rtt": "40 ms", "queue": {"size": "1 bdp"}},
+    ...     flows=[{"cc": "bbr3"}, {"cc": "cubic", "start": "1 s"}],
+    ... )
+    """
+    return document(sections)
 
 
-def check(scenario: str | os.PathLike[str], *, overrides: Overrides = ()) -> str:
+def scenarios() -> list[dict[str, str]]:
+    """Return the scenarios that have a name: `name`, `about`.
+
+    They are those below ``./scenarios``, or else the included ones. `run` takes a name, or how one
+    begins: ``run("four-flows")``.
+    """
+    found = shipped.scenario_files()
+    heads = [toml_of(read_scenario(path)) for _, path in found]
+    rows = zip(found, heads, strict=True)
+    return [{"name": name, "about": str(head.get("about", ""))} for (name, _), head in rows]
+
+
+def bdp(*sizes: float) -> list[str]:
+    """Return sizes of a queue in bandwidth-delay products: ``bdp(1, 2)`` is 1 BDP and 2 BDP."""
+    return [f"{size:g} bdp" for size in sizes]
+
+
+def check(scenario: Scenario, *, overrides: Overrides = ()) -> str:
     """Check a scenario and return it as TOML with every default written.
 
     Raises `ScenarioError` with every problem.

@@ -6,7 +6,6 @@ verb does with many runs is a list of jobs, and a function that says what is kep
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,12 +14,13 @@ from paceline.batch.emulated import Emulated, Room
 from paceline.batch.job import Executor, Job, Keep, Outcome, Task
 from paceline.batch.kept import Batch
 from paceline.batch.locally import locally
-from paceline.batch.work import Store, Watch, execute
+from paceline.batch.work import Bar, Store, Watch, execute, in_notebook
 from paceline.controller import Controller
 from paceline.errors import within
-from paceline.runs import Overrides, Progress, Run, load, pairs
+from paceline.runs import Overrides, Progress, Run, Scenario, load, pairs
 
 __all__ = [
+    "Bar",
     "Batch",
     "Emulated",
     "Executor",
@@ -32,6 +32,7 @@ __all__ = [
     "Task",
     "Watch",
     "execute",
+    "in_notebook",
     "locally",
     "run",
     "run_jobs",
@@ -58,7 +59,7 @@ class _Runs(Watch):
 
 
 def run_jobs(
-    scenario: str | os.PathLike[str],
+    scenario: Scenario,
     jobs: Sequence[tuple[Overrides, int]],
     *,
     name: str | None = None,
@@ -89,6 +90,8 @@ def run_jobs(
             lengths[given] = plan.duration_ns
         return Job(text, given, seed, backend, name, lengths[given])
 
+    if progress is None and in_notebook():
+        progress = Bar(name, len(jobs)).progress
     watch = _Runs(progress, finished)
     execute(
         [job(*each) for each in jobs],
@@ -102,7 +105,7 @@ def run_jobs(
 
 
 def run_many(
-    scenario: str | os.PathLike[str],
+    scenario: Scenario,
     seeds: Iterable[int],
     *,
     overrides: Overrides = (),
@@ -116,7 +119,7 @@ def run_many(
 
 
 def run(
-    scenario: str | os.PathLike[str],
+    scenario: Scenario,
     *,
     seed: int | None = None,
     overrides: Overrides = (),
@@ -124,7 +127,7 @@ def run(
     backend: _paceline.Backend = "sim",
     controllers: Mapping[str, type[Controller]] | None = None,
 ) -> Run:
-    """Run a scenario, given as a path or as TOML text, once.
+    """Run a scenario once: a file, the name of an included one, TOML, or what `scenario` returns.
 
     The seed is the scenario's unless another is given. The backend is ``sim``, the simulator;
     ``vm``, the kernel of a guest in virtual time; or ``emu``, in real time with this kernel's own
@@ -132,7 +135,9 @@ def run(
     far an emulated run was from what was asked for. With `controllers`, classes that derive from
     `Controller`, the scenario may name these too.
 
-    >>> run("scenarios/bbr3/startup-50M-40ms.toml", seed=7)  # doctest: +SKIP
+    In a notebook a bar shows the progress, unless `progress` hears of it.
+
+    >>> run("four-flows", seed=7)  # doctest: +SKIP
     """
     given = pairs(overrides)
     with guests.using(controllers):

@@ -16,7 +16,7 @@ from paceline.batch.job import Job, Task
 from paceline.batch.locally import locally
 from paceline.batch.work import Watch, execute
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, StoreError, within
-from paceline.runs import Overrides, Run, load, pairs
+from paceline.runs import Overrides, Run, Scenario, load, pairs
 from paceline.statistics import together
 
 #: Version of the summary of several runs.
@@ -54,7 +54,7 @@ class Batch:
 
     def __init__(
         self,
-        scenario: str | os.PathLike[str],
+        scenario: Scenario,
         *,
         name: str | None = None,
         seed: int | None = None,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Literal, Protocol
 
 from paceline.batch.emulated import Emulated, Room, emulate
@@ -11,6 +15,9 @@ from paceline.batch.job import Executor, Job, Keep, Outcome, Task
 from paceline.batch.locally import locally
 from paceline.errors import RunError
 from paceline.runs import Progress, Run
+
+#: Seconds between two updates of a bar.
+_PERIOD_S = 0.2
 
 
 class Store(Protocol):
@@ -41,6 +48,39 @@ class Watch:
     def emulated(self, seen: Emulated) -> None:
         """Report at the end how many emulations were repeated."""
         self.repeats = seen
+
+
+def in_notebook() -> bool:
+    """Return whether this runs in a notebook, which shows more than text."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+class Bar(Watch):
+    """A bar in a notebook."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name, self._count = name, count
+        self._seen = Progress(0, 1, 0, 0, 0)
+        self._last = time.monotonic()
+        display = import_module("IPython.display").display
+        self._shown = display(self, display_id=True)
+
+    def progress(self, seen: Progress) -> None:
+        """Show it, some times a second."""
+        self._seen = seen
+        if time.monotonic() - self._last > _PERIOD_S or seen.simulated_ns >= seen.total_ns:
+            self._last = time.monotonic()
+            self._shown.update(self)
+
+    def __repr__(self) -> str:
+        seen = self._seen
+        runs = f"{seen.finished} of {self._count} runs, " if self._count > 1 else ""
+        return f"{self._name}: {runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s"
+
+    def _repr_html_(self) -> str:
+        share = self._seen.simulated_ns / max(self._seen.total_ns, 1)
+        return f'<progress value="{share:.4f}"></progress> {html.escape(repr(self))}'
 
 
 @dataclass

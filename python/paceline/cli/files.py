@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from paceline import _paceline, guests, memory, shipped, store
+from paceline import _paceline, guests, memory, store
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.errors import (
@@ -23,19 +23,12 @@ from paceline.measures import named, of_flow
 from paceline.names import did_you_mean
 from paceline.quantities import quantity
 from paceline.reading import toml
-from paceline.runs import Run, read_scenario
+from paceline.runs import Run
 
 #: Number of values of a choice that are listed.
 _TOLD = 8
 #: Memory for the metrics of a run, and of each of its flows.
 _RESULT, _FLOW = 4_000, 3_000
-
-
-def scenario(name: str) -> tuple[str, str]:
-    """Return the text of a scenario and its path: a file, or the name of an included one."""
-    if not Path(name).exists() and (ours := shipped.scenario(name)) is not None:
-        return read_scenario(str(ours)), str(ours)
-    return read_scenario(name), name
 
 
 def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from paceline.cli import console, files
 from paceline.cli.app import Json, Set, app, examples
 from paceline.reading import toml
+from paceline.runs import named_scenario
 
 
 @app.command(
@@ -28,7 +29,7 @@ def check(
 
     The table `samples` has one row per flow and sample interval.
     """
-    text, file = files.scenario(file)
+    text, file = named_scenario(file)
     plan = files.plan(text, file, files.parse_overrides(set_))
     value = {"name": plan.name, "file": file, "resolved": toml(plan.toml)}
     rows = plan.sample_rows

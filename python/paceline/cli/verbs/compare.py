@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from paceline import answers, store
-from paceline.cli import console, files, references
+from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, app, bounded, examples
 from paceline.cli.failure import Exit, Failure, failing
-from paceline.errors import NotARunError
+from paceline.errors import ArgumentError, NotARunError
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, plain, quantity
 from paceline.reading import toml
@@ -23,7 +23,7 @@ from paceline.statistics import FEWEST, JITTER
 from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
 from paceline.study.conformance.departure import Stay, departure, stays
-from paceline.study.conformance.reference import PREFIX
+from paceline.study.conformance.reference import PREFIX, chosen, run
 from paceline.study.sweep import Sweep
 
 _ORDER: tuple[answers.Verdict, ...] = (
@@ -108,7 +108,10 @@ def compare(
     if new.startswith(PREFIX):
         # The first result is the one that the other is compared with.
         old, new = new, old
-    reference = references.run_one(old) if old.startswith(PREFIX) else None
+    reference = None
+    if old.startswith(PREFIX):
+        with failing(ArgumentError, "unknown-name"):
+            reference = run(chosen([old])[0])
     other = None if reference is None else files.read_run(new)
     if reference is None:
         before = _read(old)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from paceline import answers
-from paceline.cli import console, references
+from paceline.cli import console
 from paceline.cli.app import (
     Hushed,
     Image,
@@ -21,8 +22,10 @@ from paceline.cli.app import (
     part,
     parted,
 )
-from paceline.study.conformance import pack
-from paceline.study.conformance.reference import draft
+from paceline.cli.failure import failing
+from paceline.errors import ArgumentError
+from paceline.study.conformance import CaseError, pack
+from paceline.study.conformance.reference import Reference, chosen, draft
 
 
 @Parameter(name="*")
@@ -73,10 +76,16 @@ def reference() -> None:
     """
 
 
+def _chosen(cases: Sequence[str] | None) -> list[Reference]:
+    hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"
+    with failing(ArgumentError, "unknown-name"), failing(CaseError, "bad-case", hint):
+        return chosen(cases or ())
+
+
 @part(reference, "list")
 def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False) -> None:
-    """List the references, and describe what the trace of each shows."""
-    chosen = references.chosen(cases or ())
+    """List the references, and what the trace of each shows."""
+    wanted = _chosen(cases)
     answer: answers.References = {
         "draft": draft(),
         "references": [
@@ -86,14 +95,14 @@ def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False)
                 "section": one.section,
                 "path": str(one.scenario),
             }
-            for one in chosen
+            for one in wanted
         ],
     }
     table = console.table("Case", "Section", "What its trace shows", left=3)
-    for one in chosen:
+    for one in wanted:
         table.add_row(one.id, (one.section or "baseline").partition(",")[0], one.about)
-    where = chosen[0].scenario.with_name("CASE.toml")
-    count = f"{len(chosen)} reference{'s' * (len(chosen) > 1)}"
+    where = wanted[0].scenario.with_name("CASE.toml")
+    count = f"{len(wanted)} reference{'s' * (len(wanted) > 1)}"
     console.answer(answer, table, f"{count} of {draft()}, in {where}")
 
 
@@ -106,10 +115,10 @@ def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
     folders. Every export gives the same bytes.
     """
     place = options.out or Path(draft())
-    chosen = references.chosen(cases or ())
-    with console.progress("reference", len(chosen)) as watch:
+    wanted = _chosen(cases)
+    with console.progress("reference", len(wanted)) as watch:
         found = pack.write(
-            chosen,
+            wanted,
             place,
             picture=options.format,
             packets=options.packets,

@@ -27,6 +27,7 @@ from paceline.cli.app import (
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import show_comparison, show_result
 from paceline.errors import MemoryLimitError, RunError
+from paceline.runs import named_scenario
 
 _seed = bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
 
@@ -125,7 +126,7 @@ def run(
 
 def _checked(name: str, options: Options, *, below: bool) -> Batch:
     """Return the batch of a scenario that this machine can run, with its folder."""
-    text, path = files.scenario(name)
+    text, path = named_scenario(name)
     with files.running(path):
         batch = Batch(
             text,

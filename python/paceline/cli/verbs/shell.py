@@ -21,7 +21,7 @@ from paceline.cli.tables import FLOW_COLUMNS
 from paceline.errors import RunError
 from paceline.names import visible
 from paceline.quantities import duration_ns, quantity
-from paceline.runs import Run
+from paceline.runs import Run, named_scenario
 
 #: The `about` of a session without a scenario.
 _TEXT = """\
@@ -118,7 +118,7 @@ def shell(
                 "name a scenario, or give --rate",
                 hint='paceline shell --rate "12 Mbit/s" --delay "20 ms"',
             )
-        text, path = files.scenario(words.pop(0))
+        text, path = named_scenario(words.pop(0))
         pairs = [("run.duration", options.time), *files.parse_overrides(options.overrides)]
         pairs.insert(0, ("run.sample_interval", "10 ms"))
     else:

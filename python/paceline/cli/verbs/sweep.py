@@ -30,7 +30,7 @@ from paceline.cli.app import (
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.measures import alike, value
 from paceline.quantities import NONE, plain, quantity
-from paceline.runs import Progress
+from paceline.runs import Progress, named_scenario
 from paceline.statistics import FEWEST, JITTER, remarks, text
 from paceline.study.sweep import LedgerError, NoSweepError, Plan, Sweep, execute
 from paceline.study.sweep.result import NAME, extremes
@@ -149,7 +149,7 @@ def sweep(
     After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
     data set and a plot of each metric. The bytes are the same on any number of threads or machines.
     """
-    text, file = files.scenario(file)
+    text, file = named_scenario(file)
     hint = 'say what to vary: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
     with failing(NoSweepError, "no-sweep", hint, file=file):
         plan = Plan.read(

@@ -17,6 +17,7 @@ from paceline.errors import RunError
 from paceline.kernel import stock
 from paceline.quantities import quantity
 from paceline.reading import json_value
+from paceline.runs import named_scenario
 
 
 @parted(
@@ -148,7 +149,7 @@ def trace(
         what = "`vm trace` needs a scenario and --out FILE"
         raise Failure("usage", what, hint="paceline vm trace SCENARIO --out trace.txt")
     store.check(out, force=None)
-    text, path = files.scenario(scenario)
+    text, path = named_scenario(scenario)
     kernel, controller, receiver, calls = _paceline.vm_trace(text, path, seed)
     with store.writing(out) as fresh:
         fresh.write_text(stock.trace(controller, receiver, calls))

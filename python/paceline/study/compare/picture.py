@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
-
 from paceline.quantities import plain as words
-from paceline.show.figure import canvas, literal, styled
+from paceline.show.figure import Drawing, canvas, literal, styled
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.study.compare import Finding
 
@@ -21,7 +19,7 @@ _ROOM = 0.12
 _COLOURS = {"better": QUANTITIES[2], "worse": QUANTITIES[1]}
 
 
-def draw(title: str, findings: Sequence[Finding]) -> Figure:
+def draw(title: str, findings: Sequence[Finding]) -> Drawing:
     """Draw the change of each metric in per cent of the old value, with its 95 % interval."""
     shown = [f for f in findings if f.change is not None and math.isfinite(f.change)]
     with styled():

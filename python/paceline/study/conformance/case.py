@@ -60,6 +60,10 @@ class Case:
     on_all_paths: bool = True
 
 
+#: The suite's name, and that of its folder.
+DRAFT = "draft-ietf-ccwg-bbr"
+
+
 def named(id_: str, name: str) -> bool:
     """Return whether a name refers to a case: its id, or the beginning of it."""
     return id_ == name or id_.startswith((f"{name}-", f"{name}/"))

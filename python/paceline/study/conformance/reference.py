@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline import _paceline, batch
+from paceline import _paceline, batch, shipped
+from paceline.errors import ArgumentError
+from paceline.names import did_you_mean
 from paceline.reading import read_toml
 from paceline.runs import Run
-from paceline.study.conformance.case import STEPS, CaseError
+from paceline.study.conformance.case import DRAFT, STEPS, CaseError, named
 
 #: The prefix of a reference, in place of a folder.
 PREFIX = "reference:"
@@ -59,6 +62,21 @@ def settings(*, packets: bool = False) -> tuple[tuple[str, str], ...]:
     """Return what a reference's run sets in its scenario."""
     wanted = (("run.record.packets", "true"),) if packets else ()
     return (("flows.0.cc", CONTROLLER), *wanted)
+
+
+def chosen(names: Sequence[str]) -> list[Reference]:
+    """Return the references of these names, in their own order; all if there is no name.
+
+    Raises `ArgumentError` for a name that there is not, and `CaseError` for a folder without any.
+    """
+    known = references(shipped.nearest_folder("conformance") / DRAFT)
+    wanted = [name.removeprefix(PREFIX) for name in names]
+    for name in wanted:
+        if not any(named(reference.id, name) for reference in known):
+            ids = [reference.id for reference in known]
+            hint = did_you_mean(name, ids, "`paceline reference list` shows them all")
+            raise ArgumentError(f"no reference is called {name!r}", hint=hint)
+    return [one for one in known if not names or any(named(one.id, name) for name in wanted)]
 
 
 def run(reference: Reference) -> Run:

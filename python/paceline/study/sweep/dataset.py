@@ -8,13 +8,14 @@ Spark read the folder as one table, and leave out what they need not read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from paceline import _paceline, answers, store
-from paceline.grid import Axis, Grid
+from paceline.grid import Axis, Grid, places
 from paceline.later import polars as pl
 from paceline.measures import times
 from paceline.reading import read_parquet
@@ -111,6 +112,42 @@ def flows(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     }
     columns |= dict.fromkeys(map(limit_of, times("flow")), pl.Int64)
     return _typed(grid, pl.DataFrame(values, schema={**_where_types(grid), **columns}))
+
+
+#: The kinds of quantities, and the unit of each in a column.
+_KINDS = {"time": "_ns", "rate": "_bps", "volume": "_bytes"}
+
+
+def settings(grid: Grid) -> dict[str, list[Any]]:
+    """Return the settings of each point as columns, whose names end in the unit.
+
+    Times, rates and volumes are whole numbers in ns, bit/s and bytes, and per cent are ratios. What
+    has several units, or none, is as it was written.
+    """
+    columns = {}
+    for axis in grid.axes:
+        for nth, key in enumerate(axis.keys):
+            texts = [point.overrides[nth][1] for point in axis.points]
+            end, values = _read(texts)
+            known = dict(zip(texts, values, strict=True))
+            columns[key + end] = [known[dict(point)[key]] for point in grid.points]
+    return columns
+
+
+def _read(texts: list[str]) -> tuple[str, list[Any]]:
+    """Return the unit of values as the end of a name, and the values."""
+    for kind, end in _KINDS.items():
+        with suppress(ValueError):
+            return end, [_paceline.parse_quantity(kind, text) for text in texts]  # type: ignore[arg-type]
+    at, unit = places(texts)
+    if unit == "%":
+        return "_ratio", [at[text] / 100 for text in texts]
+    if unit:
+        return f"_{unit}", [at[text] for text in texts]
+    for number in (int, float):
+        with suppress(ValueError):
+            return "", [number(text) for text in texts]
+    return "", texts
 
 
 def _where(grid: Grid, numbers: list[int]) -> dict[str, list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,8 @@ class Plan:
     traces: tuple[str, ...]
     #: The maximum number of flows of a run.
     flow_count: int
+    #: Whether the axes are those of the scenario's text.
+    own: bool = True
 
     @classmethod
     def read(
@@ -47,16 +49,23 @@ class Plan:
         file: str,
         overrides: Sequence[tuple[str, str]] = (),
         *,
-        seeds: Iterable[int] | None = None,
+        axes: tuple[Axis, ...] = (),
+        repeats: int | None = None,
         metrics: Sequence[str] = (),
         tables: Sequence[str] = (),
     ) -> Plan:
-        """Read the sweep of a scenario; raises `ScenarioError` if a point cannot be run."""
-        scenario = guests.check(text, file, overrides)
-        sweep = scenario.sweep
-        if sweep is None:
+        """Read the sweep of a scenario, or plan one over other axes, or with other seeds.
+
+        Raises `ScenarioError` if a point cannot be run.
+        """
+        scenario = guests.check(text, file, overrides, sweep=not axes)
+        sweep, own = scenario.sweep, not axes
+        if sweep is None and own:
             raise NoSweepError(f"{file} has no [sweep]")
-        axes = tuple(map(Axis.of, sweep["axes"]))
+        axes = axes or tuple(map(Axis.of, sweep["axes"] if sweep else ()))
+        seeds = tuple(sweep["seeds"] if sweep else [scenario.seed])
+        if repeats is not None:
+            seeds = tuple(range(seeds[0], seeds[0] + repeats))
         given = tuple(overrides)
         durations_ns, traces, flow_count = [], set[str](), 0
         for point in crossed(axes):
@@ -69,12 +78,13 @@ class Plan:
             file=file,
             overrides=given,
             scenario=scenario.name,
-            grid=Grid(axes, tuple(sweep["seeds"] if seeds is None else seeds)),
-            metrics=tuple(map(named, metrics or sweep["metrics"] or HEADLINES)),
+            grid=Grid(axes, seeds),
+            metrics=tuple(map(named, metrics or (sweep and sweep["metrics"]) or HEADLINES)),
             tables=tuple(tables),
             durations_ns=tuple(durations_ns),
             traces=tuple(sorted(traces)),
             flow_count=flow_count,
+            own=own,
         )
 
     def jobs(self) -> Iterator[Job]:
@@ -96,6 +106,6 @@ class Plan:
         """
         said: list[object] = [self.text, self.scenario, self.overrides, self.grid.seeds]
         # Data drawn from a file is not part of the text.
-        said += [self.grid.axes[nth].as_json() for nth in self.grid.drawn]
+        said += [axis.as_json() for axis in self.grid.axes if axis.drawn or not self.own]
         inputs = (store.digest(Path(trace)) for trace in self.traces)
         return store.key([*said, self.tables], inputs=inputs)

@@ -100,6 +100,41 @@ class Sweep:
         """A row for each point and metric: mean, median and their 95 % intervals over the seeds."""
         return read_parquet(self.folder / POINTS)
 
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """A row for each run: its settings, its seed, why it failed, and its metrics.
+
+        The names of settings end in the unit (``path.rtt_ns``); those of the sweep's flow metrics
+        name the flow (``flows[0].share_ratio``). `flows` has all metrics of all flows.
+        """
+        seeds = len(self.grid.seeds)
+        columns: dict[str, Any] = {
+            key: [value for value in values for _ in range(seeds)]
+            for key, values in dataset.settings(self.grid).items()
+        }
+        runs = self.runs.drop(["run", *dataset.keys(self.grid)])
+        flows = {
+            metric: [value for point in self.values(metric) for value in point]
+            for metric in self.metrics
+            if of_flow(metric)
+        }
+        return pl.concat([pl.DataFrame(columns), runs, pl.DataFrame(flows)], how="horizontal")
+
+    def mean(self, *metrics: str) -> pl.DataFrame:
+        """Return a row for each point: its settings, and the mean of each metric over the seeds.
+
+        Beside a metric are the ends of its 95 % interval and the number of runs: `_low`, `_high`,
+        `_count`. By default those are the metrics of the sweep.
+        """
+        columns: dict[str, Any] = dict(dataset.settings(self.grid))
+        for metric in map(named, metrics or self.metrics):
+            rows = self.statistics(metric)
+            for end, name in (("", "mean"), ("_low", "low"), ("_high", "high")):
+                values = [None if row is None else row[name] for row in rows]  # type: ignore[literal-required]
+                columns[metric + end] = pl.Series(values, dtype=pl.Float64)
+            columns[f"{metric}_count"] = [0 if row is None else row["count"] for row in rows]
+        return pl.DataFrame(columns)
+
     def values(self, metric: str) -> list[list[float | None]]:
         """Return a metric at each point, for each seed."""
         metric = named(metric)
