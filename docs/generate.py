@@ -227,8 +227,9 @@ sweep.mean("goodput")  # a row a point, with 95 % intervals
 sweep.plot("goodput", size="one-column")
 ```
 
-The verbs of the command line are functions: `run`, `sweep`, `compare`, `fit`, `claims`, `reference`, and `read` for
-their folders. In a notebook, runs, sweeps and figures show themselves. Names end in the unit; times are in nanoseconds.
+The verbs of the command line are functions: `run`, `sweep`, `compare`, `fit`, `claims`,
+`reference`, and `read` for their folders. In a notebook, runs, sweeps and figures show themselves.
+Names end in the unit; times are in nanoseconds.
 """
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paceline import _paceline, guests, memory, store
 from paceline.cli import console
@@ -25,10 +26,22 @@ from paceline.quantities import quantity
 from paceline.reading import toml
 from paceline.runs import Run
 
+if TYPE_CHECKING:
+    from paceline.study.conformance.reference import Reference
+
 #: Number of values of a choice that are listed.
 _TOLD = 8
 #: Memory for the metrics of a run, and of each of its flows.
 _RESULT, _FLOW = 4_000, 3_000
+
+
+def references(names: Sequence[str]) -> list[Reference]:
+    """Return the references of these names; all if there is no name."""
+    from paceline.study.conformance.reference import CaseError, chosen
+
+    hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"
+    with failing(ArgumentError, "unknown-name"), failing(CaseError, "bad-case", hint):
+        return chosen(names)
 
 
 def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from paceline import answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, app, bounded, examples
 from paceline.cli.failure import Exit, Failure, failing
-from paceline.errors import ArgumentError, NotARunError
+from paceline.errors import NotARunError
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, plain, quantity
 from paceline.reading import toml
@@ -23,7 +23,7 @@ from paceline.statistics import FEWEST, JITTER
 from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
 from paceline.study.conformance.departure import Stay, departure, stays
-from paceline.study.conformance.reference import PREFIX, chosen, run
+from paceline.study.conformance.reference import PREFIX, run
 from paceline.study.sweep import Sweep
 
 _ORDER: tuple[answers.Verdict, ...] = (
@@ -108,10 +108,7 @@ def compare(
     if new.startswith(PREFIX):
         # The first result is the one that the other is compared with.
         old, new = new, old
-    reference = None
-    if old.startswith(PREFIX):
-        with failing(ArgumentError, "unknown-name"):
-            reference = run(chosen([old])[0])
+    reference = run(files.references([old])[0]) if old.startswith(PREFIX) else None
     other = None if reference is None else files.read_run(new)
     if reference is None:
         before = _read(old)

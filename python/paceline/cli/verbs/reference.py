@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from paceline import answers
-from paceline.cli import console
+from paceline.cli import console, files
 from paceline.cli.app import (
     Hushed,
     Image,
@@ -22,10 +21,8 @@ from paceline.cli.app import (
     part,
     parted,
 )
-from paceline.cli.failure import failing
-from paceline.errors import ArgumentError
-from paceline.study.conformance import CaseError, pack
-from paceline.study.conformance.reference import Reference, chosen, draft
+from paceline.study.conformance import pack
+from paceline.study.conformance.reference import draft
 
 
 @Parameter(name="*")
@@ -76,16 +73,10 @@ def reference() -> None:
     """
 
 
-def _chosen(cases: Sequence[str] | None) -> list[Reference]:
-    hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"
-    with failing(ArgumentError, "unknown-name"), failing(CaseError, "bad-case", hint):
-        return chosen(cases or ())
-
-
 @part(reference, "list")
 def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False) -> None:
     """List the references, and what the trace of each shows."""
-    wanted = _chosen(cases)
+    wanted = files.references(cases or ())
     answer: answers.References = {
         "draft": draft(),
         "references": [
@@ -115,7 +106,7 @@ def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
     folders. Every export gives the same bytes.
     """
     place = options.out or Path(draft())
-    wanted = _chosen(cases)
+    wanted = files.references(cases or ())
     with console.progress("reference", len(wanted)) as watch:
         found = pack.write(
             wanted,
