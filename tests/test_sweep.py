@@ -31,7 +31,7 @@ from paceline.batch.threads import on_threads
 from paceline.grid import Axis, Grid, Point
 from paceline.show.figure import saved
 from paceline.show.palette import MARKS, flow_style
-from paceline.study.sweep import Plan, Sweep, dataset, execute
+from paceline.study.sweep import Plan, Sweep, dataset, execute, table
 from paceline.study.sweep.result import extremes
 
 SWEEP = """
@@ -391,6 +391,109 @@ path.queue.size = ["1 bdp", "2 bdp", "3 bdp"]
 )
 def test_an_axis_has_the_scale_of_its_points(points: list[float], is_log: bool) -> None:
     assert grid.is_log(points) == is_log
+
+
+def test_a_sweep_is_a_paper_s_figure_and_table(cli: Command, file: Path, tmp_path: Path) -> None:
+    assert cli("sweep", file, "--out", "s", "--set", "run.duration=0.5 s").returncode == 0
+    chosen = ("--metric", "goodput", "--x", "queue.size", "--hue", "path.rate")
+    style = tmp_path / "mine.mplstyle"
+    style.write_text("font.size: 7\naxes.prop_cycle: cycler('color', ['ff0000', '00aa00'])\n")
+    size = ("--size", "one-column", "--style", style)
+    said = json.loads(cli("report", "s", *chosen, *size, "--format", "svg", "--json").stdout)
+    assert (said["report"], said["format"]) == ("s/report.svg", "svg")
+    svg = (tmp_path / "s" / "report.svg").read_text()
+    assert {"Queue size (BDP)", "Goodput (Mbit/s)", "5 Mbit/s"} <= svg_texts(svg.encode())
+    assert f'width="{3.5 * 72:g}pt"' in svg
+    assert "#ff0000" in svg
+    # A paper's caption has the title, and the same command gives the same bytes.
+    assert "mean of" not in svg
+    for form in ("svg", "png", "pdf"):
+        for out in ("one", "two"):
+            done = cli("report", "s", *chosen, *size, "--format", form, "--out", f"{out}.{form}")
+            assert done.returncode == 0, done
+        one, two = ((tmp_path / f"{out}.{form}").read_bytes() for out in ("one", "two"))
+        assert one == two
+    assert b"/Type0" in (tmp_path / "one.pdf").read_bytes()
+
+    found = Sweep.read("s")
+    for form, end, read in (("csv", "csv", pl.read_csv), ("parquet", "parquet", pl.read_parquet)):
+        assert cli("export", "s", "--format", form).stdout == f"s/runs.{end}\n"
+        frame = read(tmp_path / "s" / f"runs.{end}")
+        assert frame.columns == found.frame.columns
+        assert frame["goodput_bps"].equals(found.frame["goodput_bps"])
+        done = cli("export", "s", "--format", form, "--mean", "--metric", "jain")
+        assert done.stdout == f"s/means.{end}\n"
+        assert read(tmp_path / "s" / f"means.{end}").columns == found.mean("jain").columns
+    assert cli("export", "s", "--format", "latex", "--mean", "--metric", "rtt_p50").returncode == 0
+    lines = (tmp_path / "s" / "means.tex").read_text().splitlines()
+    assert lines[1:5] == [
+        r"\begin{tabular}{llr}",
+        r"\toprule",
+        r"Rate & Queue size & Median RTT (ms) \\",
+        r"\midrule",
+    ]
+    row = found.statistics("rtt_p50_ns")[0]
+    assert row is not None
+    assert lines[5] == rf"5 Mbit/s & 0.5 BDP & {row['mean'] / 1e6:.2f} \\"
+    assert len(lines) == 5 + 6 + 2
+    assert cli("export", "s", "--format", "latex").returncode == 0
+    assert len((tmp_path / "s" / "runs.tex").read_text().splitlines()) == 5 + 18 + 2
+    assert table._escaped("50 % of_a {\\b}\n") == r"50 \% of\_a \{\textbackslash{}b\}"
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("report s --panel rtt", "a sweep has no option --panel"),
+        ("report s --flow 0", "a sweep has no option --flow"),
+        ("report s --format html", "a sweep has no HTML report"),
+        ("report s --size 3", "is not the size of a figure"),
+        ("report s --x path.rtt", "the sweep does not vary 'path.rtt'"),
+        ("report s --metric fast", "no metric is called 'fast'"),
+        ("report s --style none.mplstyle", "no such file: none.mplstyle"),
+        ("report r --format png --hue x", "a run has no option --hue"),
+        ("report r --size 3in", "the page has no option --size"),
+        ("report r --format png --panel rtt,speed", "the run has no panel 'speed'"),
+        ("export s --format qlog", "it does not take --format qlog"),
+        ("export s --format csv --flow 0", "it does not take --flow"),
+        ("export s s --format csv", "it does not take 2 folders"),
+        ("export r --format latex", "--format latex is for a sweep"),
+        ("export r --format csv --mean", "--mean is for a sweep"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_refused(
+    call: str, what: str, cli: Command, small: Path
+) -> None:
+    words = [str(small / word) if word in ("r", "s") else word for word in call.split()]
+    before = tree(small)
+    done = cli(*words)
+    assert done.returncode == 2, done
+    assert what in " ".join(done.stderr.split())
+    assert "hint: " in done.stderr
+    assert tree(small) == before
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run and a sweep."""
+    folder = tmp_path_factory.mktemp("small")
+    short = {"run.duration": "0.3 s"}
+    paceline.run(SCENARIO, overrides=short).write(folder / "r")
+    over = {"path.queue.size": paceline.bdp(1, 2)}
+    paceline.sweep(SCENARIO, over, overrides=short, out=folder / "s")
+    return folder
+
+
+def test_a_run_s_figure_has_the_panels_that_are_named(cli: Command, small: Path) -> None:
+    out = small.parent / "panels.svg"
+    done = cli("report", small / "r", "--panel", "window,rtt", "--size", "3x4in", "--out", out)
+    assert done.returncode == 2
+    words = ("--format", "svg", "--out", out, "--size", "3x4in", "--panel", "window,rtt")
+    done = cli("report", small / "r", *words)
+    assert done.returncode == 0, done
+    found = svg_texts(out.read_bytes())
+    assert {"Window (kB)", "RTT (ms)", "Time (s)"} <= found
+    assert not any("Throughput" in text for text in found)
 
 
 def test_lines_differ_without_colour() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from paceline import _paceline
 from paceline.errors import ArgumentError
 from paceline.names import meant, nearest
+from paceline.quantities import Scale, scale_of
 
 _OF_FLOW = re.compile(r"flows(?:\[([0-9]{1,9})\]|\.([0-9]{1,9}))\.(\w+)")
 
@@ -62,6 +63,13 @@ def label(name: str) -> str:
     flow = of_flow(name)
     text = _labels().get(scoped(name), name)
     return f"{text} of flow {flow[0]}" if flow else text
+
+
+def labelled(name: str, values: Iterable[float]) -> tuple[str, Scale]:
+    """Return the label of a metric with the unit that suits its values, and the scale of that."""
+    scale = scale_of(scoped(name)[1], max(map(abs, values), default=None))
+    unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
+    return label(name) + unit, scale
 
 
 def higher_is_better(name: str) -> bool:

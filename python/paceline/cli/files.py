@@ -28,6 +28,7 @@ from paceline.runs import Run
 
 if TYPE_CHECKING:
     from paceline.study.conformance.reference import Reference
+    from paceline.study.sweep import Sweep
 
 #: Number of values of a choice that are listed.
 _TOLD = 8
@@ -37,7 +38,8 @@ _RESULT, _FLOW = 4_000, 3_000
 
 def references(names: Sequence[str]) -> list[Reference]:
     """Return the references of these names; all if there is no name."""
-    from paceline.study.conformance.reference import CaseError, chosen
+    from paceline.study.conformance import CaseError
+    from paceline.study.conformance.reference import chosen
 
     hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"
     with failing(ArgumentError, "unknown-name"), failing(CaseError, "bad-case", hint):
@@ -195,6 +197,16 @@ def result_folder(folder: str) -> Path:
     raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
 
 
+def sweep(folder: str) -> Sweep | None:
+    """Return the sweep in a folder, if there is one."""
+    if not (result_folder(folder) / "sweep.json").is_file():
+        return None
+    from paceline.study.sweep import Sweep
+
+    with failing(NotARunError, "not-a-run", "run the sweep again", file=folder):
+        return Sweep.read(folder)
+
+
 def read_run(folder: str) -> Run:
     """Read a run from its folder; explain clearly why it cannot be read."""
     path = result_folder(folder)
@@ -203,7 +215,7 @@ def read_run(folder: str) -> Run:
         hint = f"name one of them, for example {inside[0]}"
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)
     if (path / "sweep.json").is_file():
-        hint = f"its pictures are in it; `paceline compare {folder} --by KEY` compares its points"
+        hint = f"`report` draws it, `export` writes tables, `paceline compare {folder} --by KEY`"
         raise Failure("not-a-run", f"{folder} is a sweep, not a run", hint=hint, file=folder)
     try:
         with failing(MemoryLimitError, "memory", file=folder):

@@ -189,13 +189,20 @@ def draw(
     detail = sketch.detail(numbers[0] if flow is None else flow)
     panels = [(panel, list[Band]()) for panel in sketch.overview()]
     panels += [(panel, detail.bands) for panel in detail.panels]
+    shown = chosen(panels, names)
+    return sheet(f"{run.scenario}, seed {run.seed}", shown, sketch.end_ns / 1e9, look)
+
+
+def chosen(
+    panels: list[tuple[Panel, list[Band]]], names: Sequence[str]
+) -> list[tuple[Panel, list[Band]]]:
+    """Return the panels that are named, or all; raises `ArgumentError`."""
     known = {panel.name: (panel, bands) for panel, bands in panels}
     for name in names:
         if name not in known:
-            hint = f"its panels are {', '.join(known)}"
+            hint = did_you_mean(name, known, f"its panels are {', '.join(known)}")
             raise ArgumentError(f"the run has no panel {name!r}", hint=hint)
-    chosen = [known[name] for name in names] or panels
-    return sheet(f"{run.scenario}, seed {run.seed}", chosen, sketch.end_ns / 1e9, look)
+    return [known[name] for name in names] or panels
 
 
 def sheet(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline import answers, exchange
+from paceline import answers, exchange, store
 from paceline.cli import console, files
 from paceline.cli.app import Flow, Force, Json, Memory, app, examples
 from paceline.cli.failure import Failure, failing
@@ -18,9 +18,14 @@ _SEVERAL = ", ".join(name for name, one in exchange.EXPORTS.items() if one.sever
 _PACKETS = " and ".join(name for name, one in exchange.EXPORTS.items() if one.packets)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paceline.study.sweep import Sweep
+
     Format = str
 else:
-    Format = Literal[tuple(exchange.EXPORTS)]
+    # A sweep has tables of its own.
+    Format = Literal[(*exchange.EXPORTS, "parquet", "latex")]
 
 
 @app.command(
@@ -28,11 +33,16 @@ else:
         "export runs/NAME --format pcapng",
         "export runs/NAME --format qlog --qlog-dialect 0.3",
         "export runs/ONE runs/OTHER --format xplot --out both.xpl",
+        "export runs/SWEEP --format csv --out runs.csv",
+        "export runs/SWEEP --format latex --mean --metric goodput",
     ),
 )
 def export(
     run: Annotated[
-        list[str], Parameter(negative="", help=f"A run's folder; {_SEVERAL} takes several folders.")
+        list[str],
+        Parameter(
+            negative="", help=f"A run's folder, or a sweep's; {_SEVERAL} takes several folders."
+        ),
     ],
     /,
     *,
@@ -40,7 +50,7 @@ def export(
         Format,
         Parameter(
             help=f"Format to write. {_PACKETS} need recorded packets: `record.packets = true` in "
-            "`[run]`."
+            "`[run]`. Of a sweep: csv, parquet or latex."
         ),
     ],
     out: Annotated[
@@ -50,6 +60,20 @@ def export(
         ),
     ] = None,
     flow: Flow = None,
+    mean: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Of a sweep, a row for each point: means and their 95 % intervals."
+        ),
+    ] = False,
+    metrics: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--metric",
+            negative="",
+            help="Metrics of `--mean` and of latex. Default: those of the sweep.",
+        ),
+    ] = None,
     qlog_dialect: Annotated[
         Literal["current", "0.3"], Parameter(help="Version of qlog's event names; qvis needs 0.3.")
     ] = "current",
@@ -57,7 +81,18 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Export a run for other programs: as tables, qlog, a packet capture, xplot or Flent data."""
+    """Export a run for other programs: tables, qlog, a packet capture, xplot, Flent.
+
+    A sweep is one table with a row for each run: its settings, with units, and its metrics.
+    """
+    run = [files.run_folder(folder) for folder in run]
+    if sweep := files.sweep(run[0]):
+        _table(sweep, run, format, out, metrics, mean=mean, flow=flow, force=force)
+        return
+    if format not in exchange.EXPORTS or mean or metrics:
+        what = "--mean" if mean else "--metric" if metrics else f"--format {format}"
+        hint = "its tables are Parquet in its folder; csv writes them as text"
+        raise Failure("usage", f"{what} is for a sweep; {run[0]} is a run", hint=hint)
     chosen = exchange.EXPORTS[format]
     if len(run) > 1 and not chosen.several:
         raise Failure(
@@ -65,7 +100,6 @@ def export(
             f"{format} takes one run, not {len(run)}",
             hint=f"export them one by one; only {_SEVERAL} overlays several runs",
         )
-    run = [files.run_folder(folder) for folder in run]
     runs = [files.read_run(folder) for folder in run]
     for one, folder in zip(runs, run, strict=True):
         last = one.flows.height - 1
@@ -93,3 +127,30 @@ def export(
     names = [str(path) for path in written]
     answer: answers.Export = {"files": names, "format": format, "runs": run}
     console.answer(answer, *names)
+
+
+def _table(
+    sweep: Sweep,
+    folders: Sequence[str],
+    form: str,
+    out: Path | None,
+    metrics: Sequence[str] | None,
+    *,
+    mean: bool,
+    flow: int | None,
+    force: bool,
+) -> None:
+    """Write a sweep as a table."""
+    from paceline.study.sweep.table import ENDS, write
+
+    if form not in ENDS or flow is not None or len(folders) > 1:
+        several = f"{len(folders)} folders" if len(folders) > 1 else f"--format {form}"
+        wrong = "--flow" if flow is not None else several
+        hint = f"export the sweep alone, as {', '.join(ENDS)}"
+        raise Failure("usage", f"{folders[0]} is a sweep: it does not take {wrong}", hint=hint)
+    place = out or Path(folders[0]) / f"{'means' if mean else 'runs'}.{ENDS[form]}"
+    known = files.known_metrics(metrics)
+    with store.writing(place, force=force) as fresh:
+        write(sweep, form, fresh, known, mean=mean)
+    answer: answers.Export = {"files": [str(place)], "format": form, "runs": list(folders)}
+    console.answer(answer, str(place))

@@ -30,6 +30,7 @@ _LINES = {
 #: The files written by their own verbs.
 OWN: list[dict[str, Any]] = [
     {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
+    {"name": "latex", "summary": "a sweep as a table for a paper", "command": "export"},
     {"name": "html", "summary": "one self-contained page", "command": "report"},
     {"name": "png", "summary": "the plots as a figure", "command": "report --format png"},
     {"name": "svg", "summary": "the plots as a figure", "command": "report --format svg"},

@@ -1,79 +1,164 @@
-"""``paceline report``: a run as one page, or as figures for a paper."""
+"""``paceline report``: a run as one page, or a run or a sweep as figures for a paper."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from paceline import answers, store
 from paceline.cli import console, files
-from paceline.cli.app import Force, Json, Memory, RunFolder, app, examples
+from paceline.cli.app import Force, Json, Memory, app, examples
 from paceline.cli.failure import Failure, failing
+from paceline.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from paceline.show.figure import Look
+    from paceline.study.sweep import Sweep
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    format: Annotated[
+        Literal["html", "png", "svg", "pdf"] | None,
+        Parameter(help="An HTML page, or a figure for print. Default: html; of a sweep, pdf."),
+    ] = None
+    out: Annotated[
+        Path | None, Parameter(help="File to write. Default: report.FORMAT in the folder.")
+    ] = None
+    style: Path | None = None
+    """A style file of matplotlib (.mplstyle) for the figure: fonts, line widths, colours."""
+    size: str | None = None
+    """Size of the figure: WIDTHxHEIGHT in in, cm or mm, a width, one-column or two-column."""
+    panels: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--panel",
+            negative="",
+            help="Panels of a run's figure, with commas: throughput, rtt, queue, drops, window, "
+            "rates. Default: all.",
+        ),
+    ] = None
+    flow: int | None = None
+    """The flow that a figure shows in the panels window and rates."""
+    metrics: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--metric",
+            negative="",
+            help="Metrics of a sweep's figure. Default: those of the sweep.",
+        ),
+    ] = None
+    x: str | None = None
+    """The key along the axis of a sweep's figure. Default: the longest axis of numbers."""
+    hue: str | None = None
+    """The key with a line for each value. Other keys have a panel for each value."""
+    memory: Memory = None
+    force: Force = False
+    json: Json = False
 
 
 @app.command(
     help_epilogue=examples(
         "report runs/NAME",
-        "report runs/NAME --format svg --out figure-3.svg",
+        "report runs/NAME --format svg --panel throughput,queue --size 3.5x2.4in",
+        "report runs/SWEEP --metric goodput --x queue.size --hue flows.0.cc --size one-column",
     )
 )
 def report(
-    run: RunFolder,
+    folder: Annotated[str, Parameter(help="A run's folder, or a sweep's.")],
     /,
     *,
-    format: Annotated[  # noqa: A002
-        Literal["html", "png", "svg", "pdf"], Parameter(help="An HTML page, or a figure for print.")
-    ] = "html",
-    out: Annotated[
-        Path | None, Parameter(help="File to write. Default: report.FORMAT in the run's folder.")
-    ] = None,
-    flow: Annotated[
-        int | None, Parameter(help="The flow that a figure shows in its detailed panels.")
-    ] = None,
-    memory: Memory = None,
-    force: Force = False,
-    json: Json = False,
+    options: Options = Options(),
 ) -> None:
-    """Write a report of a run: one self-contained HTML page, or the same plots as a figure.
+    """Write a report of a run, one self-contained HTML page, or a figure of a run or a sweep.
 
-    The page works offline. A figure has the same bytes every time. For a folder with several runs
-    (repeats, or a comparison of controllers), the command writes one report of all runs.
+    The page works offline. Figures are byte-identical every time. For a folder with several runs
+    (repeats, or a comparison of controllers), the command writes one report of all runs. A sweep is
+    drawn as curves with 95 % intervals; a figure with `--size` leaves the title to the caption.
     """
-    run = files.run_folder(run)
-    place = out or Path(run) / f"report.{format}"
-    store.check(place, force=force)
-    together = files.runs_together(run)
-    write = _joint(run, together, format, flow) if together else _single(run, format, flow)
-    with (
-        failing(ValueError, "bad-flow", "choose another with --flow"),
-        store.writing(place, force=force) as fresh,
-    ):
-        write(fresh)
-    answer: answers.Report = {"report": str(place), "format": format}
+    folder = files.run_folder(folder)
+    sweep = files.sweep(folder)
+    form = options.format or ("html" if sweep is None else "pdf")
+    place = options.out or Path(folder) / f"report.{form}"
+    store.check(place, force=options.force)
+    with failing(ArgumentError, "bad-value"):
+        if sweep is not None:
+            write = _swept(sweep, form, options)
+        elif together := files.runs_together(folder):
+            write = _joint(folder, together, form, options)
+        else:
+            write = _single(folder, form, options)
+        with store.writing(place, force=options.force) as fresh:
+            write(fresh)
+    answer: answers.Report = {"report": str(place), "format": form}
     console.answer(answer, str(place))
 
 
-def _single(folder: str, form: str, flow: int | None) -> Callable[[Path], object]:
+def _look(form: str, options: Options, *, panels: bool) -> Look:
+    """Return the look of a figure; refuse options that what is drawn does not have."""
+    from paceline.show.figure import Look
+
+    figure: dict[str, object] = {"--style": options.style, "--size": options.size}
+    run: dict[str, object] = {"--panel": options.panels}
+    sweep: dict[str, object] = {"--x": options.x, "--hue": options.hue, "--metric": options.metrics}
+    wrong = sweep if panels else run | {"--flow": options.flow}
+    what = "a run" if panels else "a sweep"
+    if form == "html":
+        wrong |= figure | run
+        what = "the page"
+    for name, value in wrong.items():
+        if value is not None:
+            hint = "`--format pdf` draws a figure" if form == "html" else "leave it out"
+            raise Failure("usage", f"{what} has no option {name}", hint=hint)
+    return Look.of(options.style, options.size)
+
+
+def _swept(sweep: Sweep, form: str, options: Options) -> Callable[[Path], object]:
+    from paceline.show import figure
+
+    if form == "html":
+        hint = "`--format pdf` draws a figure; `paceline serve` shows it as a page"
+        raise Failure("usage", "a sweep has no HTML report", hint=hint)
+    _look(form, options, panels=False)
+    metrics = files.known_metrics(options.metrics) or sweep.metrics
+    drawn = sweep.plot(
+        metrics, x=options.x, hue=options.hue, style=options.style, size=options.size
+    )
+    return lambda fresh: figure.write(drawn, fresh, form)
+
+
+def _single(folder: str, form: str, options: Options) -> Callable[[Path], object]:
     """Return the function that writes the report of a run."""
     from paceline.show import figure, page
 
+    look = _look(form, options, panels=True)
     run = files.read_run(folder)
     if form == "html":
         return lambda fresh: page.write_page(run, fresh)
-    return lambda fresh: figure.write(figure.draw(run, flow), fresh, form)
+    drawn = figure.draw(run, options.flow, _panels(options), look)
+    return lambda fresh: figure.write(drawn, fresh, form)
+
+
+def _panels(options: Options) -> list[str]:
+    return [name.strip() for said in options.panels or () for name in said.split(",")]
 
 
 def _joint(
-    folder: str, places: Sequence[str], form: str, flow: int | None
+    folder: str, places: Sequence[str], form: str, options: Options
 ) -> Callable[[Path], object]:
     """Return the function that writes one report of the runs in a folder."""
     from paceline.show import figure, joint
 
-    if flow is not None:
-        hint = f"`paceline report {folder}/{places[0]} --flow {flow}` draws it"
+    look = _look(form, options, panels=True)
+    if options.flow is not None:
+        hint = f"`paceline report {folder}/{places[0]} --flow {options.flow}` draws it"
         raise Failure("usage", f"{folder} holds several runs; --flow needs a single run", hint=hint)
     runs = joint.Joint()
     for place in places:
@@ -83,5 +168,6 @@ def _joint(
     if form == "html":
         own = [place for place in places if Path(folder, place, "report.html").is_file()]
         return lambda fresh: joint.write_page(runs, fresh, own)
-    drawn = figure.sheet(runs.scenario, [(panel, []) for panel in runs.panels()], runs.end)
+    panels = figure.chosen([(panel, []) for panel in runs.panels()], _panels(options))
+    drawn = figure.sheet(runs.scenario, panels, runs.end, look)
     return lambda fresh: figure.write(drawn, fresh, form)

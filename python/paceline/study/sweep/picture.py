@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ import matplotlib as mpl
 
 from paceline import grid
 from paceline.errors import ArgumentError
-from paceline.measures import label
+from paceline.measures import labelled
 from paceline.names import did_you_mean
-from paceline.quantities import Scale, scale_of
+from paceline.quantities import Scale
 from paceline.show.figure import TURNED, Drawing, Look, canvas, literal, plain, styled
 from paceline.show.palette import MARKS, flow_style
 
@@ -51,13 +52,6 @@ def draw(
 def _title(sweep: Sweep) -> str:
     seeds = len(sweep.grid.seeds)
     return f"{sweep.scenario}, mean of {seeds} seed{'s' * (seeds > 1)}"
-
-
-def _labelled(metric: str, values: Sequence[float]) -> tuple[str, Scale]:
-    """Return the label of a metric's axis, and the scale of its values."""
-    scale = scale_of(metric.rpartition(".")[2], max(map(abs, values), default=None))
-    unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
-    return label(metric) + unit, scale
 
 
 class _Curves:
@@ -113,10 +107,11 @@ class _Curves:
             title += f"; the first {len(shown)} of {len(facets)} panels"
         high = 1.75 * rows + 0.6 if paper else max(2.2 * rows + 0.6, 3.4)
         figure = canvas(max(6.4, 2.2 * columns + 1.6), high, title, self._look)
+        room = max(int(figure.get_figheight() / rows * 0.75 / _LETTER), 12)
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
         for nth, metric in enumerate(self._metrics):
             means = [f["mean"] for f in found[metric] if f is not None]
-            text, scale = _labelled(metric, means)
+            text, scale = labelled(metric, means)
             mine = list(panels[nth * down : (nth + 1) * down].flat)
             for number, (facet, ax) in enumerate(zip(shown, mine, strict=False)):
                 if number:
@@ -135,7 +130,7 @@ class _Curves:
                 ax.spines["right"].set_visible(False)
                 ax.set_visible(number < len(shown))
                 ax.tick_params("y", labelleft=number % columns == 0)
-                ax.set_ylabel("" if number % columns else text)
+                ax.set_ylabel("" if number % columns else textwrap.fill(text, room))
         self._ticks(figure, panels[0][0], columns)
         for number in range(min(columns, len(shown))):
             ax = panels[rows - down + (len(shown) - 1 - number) // columns][
@@ -265,7 +260,7 @@ def _shares(sweep: Sweep, metrics: Sequence[str], look: Look | None) -> Drawing:
     panels = figure.subplots(len(metrics), 1, squeeze=False)[:, 0]
     for ax, metric in zip(panels, metrics, strict=True):
         populations = list(sweep.populations(metric).items())
-        text, scale = _labelled(metric, [v for _, values in populations for v in values])
+        text, scale = labelled(metric, [v for _, values in populations for v in values])
         for nth, (place, values) in enumerate(populations[:_LINES]):
             style = flow_style(nth)
             line: dict[str, Any] = {"color": style.colour, "label": ", ".join(place) or None}

@@ -1,0 +1,87 @@
+"""A sweep as a table: a row for each run, or for each point."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from paceline import grid, store
+from paceline.measures import labelled
+from paceline.quantities import number
+
+if TYPE_CHECKING:
+    from paceline.study.sweep.result import Sweep
+
+Format = Literal["csv", "parquet", "latex"]
+
+#: The end of a file's name.
+ENDS: dict[Format, str] = {"csv": "csv", "parquet": "parquet", "latex": "tex"}
+
+#: What LaTeX takes for a command.
+_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+def write(
+    sweep: Sweep, form: Format, place: Path, metrics: Sequence[str] = (), *, mean: bool = False
+) -> None:
+    """Write a row for each run, or with `mean` for each point: means with their 95 % intervals.
+
+    Columns are those of `Sweep.frame` and `Sweep.mean`; a table for a paper has the metrics alone.
+    """
+    if form == "latex":
+        place.write_text(_latex(sweep, metrics or sweep.metrics, mean=mean), encoding="utf-8")
+        return
+    frame = sweep.mean(*metrics) if mean else sweep.frame
+    if form == "csv":
+        frame.write_csv(place)
+    else:
+        store.write_table(frame, place)
+
+
+def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
+    alone = sweep.flows["flow"].n_unique() < 2
+    words = [grid.words(axis.name, alone=alone) for axis in sweep.grid.axes]
+    heads = [word[0].upper() + word[1:] for word in words]
+    points = range(len(sweep.grid.points))
+    rows = [[*map(grid.shown, sweep.grid.place(point))] for point in points]
+    left = len(heads)
+    if not mean:
+        heads.append("Seed")
+        rows = [[*row, str(seed)] for row in rows for seed in sweep.grid.seeds]
+    for metric in metrics:
+        values = [[v for v in point if v is not None] for point in sweep.values(metric)]
+        head, scale = labelled(metric, [v for point in values for v in point])
+        heads.append(head)
+        if mean:
+            cells = []
+            for found in sweep.statistics(metric):
+                cell = number(None if found is None else found["mean"], scale)
+                if found is not None and found["low"] is not None:
+                    cell += f" [{number(found['low'], scale)}, {number(found['high'], scale)}]"
+                cells.append(cell)
+        else:
+            cells = [number(v, scale) for point in sweep.values(metric) for v in point]
+        rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
+    columns = "l" * left + "r" * (len(heads) - left)
+    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (heads, *rows)]
+    means = f"Means of {len(sweep.grid.seeds)} runs, with 95 % intervals. " if mean else ""
+    return "\n".join(
+        [
+            f"% {means}Needs the package booktabs.",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def _escaped(text: str) -> str:
+    found = re.compile(r"[\\~^&%$#_{}]")
+    return " ".join(found.sub(lambda c: _SPECIAL.get(c[0], "\\" + c[0]), text).split())
