@@ -21,7 +21,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs fitting stacks stacks-reference stacks-sockets claims-pictures reference certainty web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak deny
+.PHONY: help demo test bench docs fitting stacks stacks-reference stacks-sockets pictures claims-pictures reference certainty web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak deny
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -135,6 +135,9 @@ stacks-reference: $(VENV)/.developed ## Lay them beside the reference traces; wr
 
 stacks-sockets: $(VENV)/.developed ## Repeat the surprising ones over sockets, on an idle machine; writes docs/stacks/sockets.md
 	@$(BIN)/python docs/sockets.py
+
+pictures: $(VENV)/.developed ## Draw the picture of README from its run
+	@$(BIN)/python docs/pictures.py readme
 
 claims-pictures: $(VENV)/.developed ## Draw the pictures of docs/claims.md from the claims' own runs
 	@$(BIN)/python docs/pictures.py

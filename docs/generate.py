@@ -230,6 +230,10 @@ sweep.plot("goodput", size="one-column")
 The verbs of the command line are functions: `run`, `sweep`, `compare`, `fit`, `claims`,
 `reference`, and `read` for their folders. In a notebook, runs, sweeps and figures show themselves.
 Names end in the unit; times are in nanoseconds.
+
+Notebooks: [a first look](../notebooks/first-look.ipynb), [a paper's
+figure](../notebooks/paper-figure.ipynb) from a sweep to PDF, [my
+controller](../notebooks/my-controller.ipynb).
 """
 
 

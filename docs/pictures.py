@@ -1,6 +1,7 @@
-"""Draws the pictures of docs/claims.md, one for each source, from the claims' own runs.
+"""Draws the picture of README, and those of docs/claims.md, from their own runs.
 
-`make claims-pictures` runs it; `python docs/pictures.py ledbat` draws one. A panel names a claim
+`make pictures` draws that of README. Of claims there is a picture for each source:
+`make claims-pictures` draws them, and `python docs/pictures.py ledbat` one. A panel names a claim
 and some of its cases; their runs have the claim's settings and seeds. The files are the same, byte
 by byte, each time.
 """
@@ -18,6 +19,7 @@ import polars as pl
 from matplotlib.ticker import LogFormatter
 from small import small
 
+import paceline
 from paceline.query import Query
 from paceline.show.figure import Drawing, canvas, literal, styled, write
 from paceline.show.palette import NEUTRAL, QUANTITIES
@@ -326,8 +328,19 @@ def sheet(panels: tuple[Panel, ...], results: list[Result]) -> Drawing:
         return literal(figure)
 
 
+def readme() -> Drawing:
+    """Draw the picture of README: four flows share a link."""
+    run = paceline.run(ROOT / "scenarios" / "bbr3" / "four-flows-50M-40ms-1bdp.toml")
+    return run.plot("throughput", "rtt", "queue", "window")
+
+
 def main(names: list[str]) -> None:
     """Run what the pictures of these sources need, or of all, and write them."""
+    if names == ["readme"]:
+        path = ROOT / "docs" / "four-flows.png"
+        write(readme(), path, "png")
+        small(path)
+        return
     known = load(ROOT / "claims")
     OUT.mkdir(exist_ok=True)
     for name in names or SHEETS:

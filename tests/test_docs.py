@@ -9,15 +9,19 @@ import re
 import shlex
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import browser
 from conftest import Command
 from paceline import _paceline
+from paceline.show.figure import saved
 from paceline.study.claims import load as load_claims
 
 ROOT = Path(__file__).parent.parent
@@ -228,6 +232,27 @@ def test_pictures_are_small() -> None:
         octets = path.read_bytes()
         again = small.png(octets) if path.suffix == ".png" else small.svg(octets.decode()).encode()
         assert again == octets, f"python docs/small.py {path}"
+
+
+def test_the_picture_of_readme_is_whole_and_of_today() -> None:
+    figure = load("pictures").readme()
+    drawn = [ax for ax in figure.axes if ax.get_visible()]
+    assert [ax.get_ylabel() for ax in drawn] == [
+        "Throughput (Mbit/s)",
+        "RTT (ms)",
+        "Backlog (kB)",
+        "Window (kB)",
+        "Delay (ms)",
+    ]
+    assert drawn[3].get_xlabel() == "Time (s)"
+    assert all(tick.get_text() for tick in drawn[3].get_xticklabels())
+    small = load("small")
+    shown = (ROOT / "docs" / "four-flows.png").read_bytes(), small.png(saved(figure, "png"))
+    committed, again = (np.asarray(Image.open(BytesIO(png)).convert("RGB"), float) for png in shown)
+    assert committed.shape == again.shape, "make pictures"
+    # Another version of a library moves a letter; another picture differs everywhere.
+    assert np.abs(committed - again).mean() < 2, "make pictures"
+    assert np.abs(committed - again[::-1]).mean() > 10
 
 
 def test_small_keeps_what_is_drawn() -> None:

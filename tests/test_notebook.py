@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import pytest
+from PIL import Image
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "docs" / "notebooks").glob("*.ipynb"))
 
@@ -40,10 +42,25 @@ def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     names: dict[str, Any] = {}
     shown = [execute(source, names) for source in cells(path)]
     html = [text for v in shown if (text := getattr(v, "_repr_html_", lambda: None)())]
-    assert len(html) >= 3
     assert all("<table" in text for text in html)
-    assert sum(type(value).__name__ == "Figure" for value in shown) == 2
+    pictures = [png for v in shown if (png := getattr(v, "_repr_png_", lambda: None)())]
+    assert (len(html), len(pictures)) == SHOWN[path.stem]
+    for png in pictures:
+        with Image.open(BytesIO(png)) as image:
+            colours = image.convert("RGB").getcolors(1 << 24)
+            assert colours is not None
+            assert len(colours) > 20
+    for name in ("figure-1.pdf", "runs.csv") if path.stem == "paper-figure" else ():
+        assert (tmp_path / name).stat().st_size > 1_000
 
 
-def test_there_is_a_notebook() -> None:
-    assert NOTEBOOKS
+#: How many tables and pictures each shows.
+SHOWN = {"first-look": (4, 3), "my-controller": (2, 3), "paper-figure": (4, 2)}
+
+
+def test_a_notebook_is_linked() -> None:
+    assert {path.stem for path in NOTEBOOKS} == {*SHOWN}
+    docs = Path(__file__).parents[1] / "docs"
+    for page in ("index.md", "reference/python.md"):
+        for name in SHOWN:
+            assert f"notebooks/{name}.ipynb" in (docs / page).read_text(), page

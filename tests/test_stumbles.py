@@ -159,7 +159,7 @@ def test_a_scenario_where_a_run_is_wanted_is_named(cli: Command, file: Path) -> 
 def test_a_sweep_where_a_run_is_wanted_is_named(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "sweep.json").write_text("{}")
-    result = cli("report", "s")
+    result = cli("sequence", "s")
     assert result.returncode == 2
     assert "s is a sweep, not a run" in result.stderr
     assert "`paceline compare s --by KEY`" in result.stderr

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: The width of a label, as a share of the axis.
-_ROOM = 0.12
+_ROOM = 0.16
 _COLOURS = {"better": QUANTITIES[2], "worse": QUANTITIES[1]}
 
 
