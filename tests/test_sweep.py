@@ -441,6 +441,38 @@ def test_a_sweep_is_a_paper_s_figure_and_table(cli: Command, file: Path, tmp_pat
     assert table._escaped("50 % of_a {\\b}\n") == r"50 \% of\_a \{\textbackslash{}b\}"
 
 
+def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small.toml"
+    small.write_text(SCENARIO)
+    over = ("--over", "path.rate=5,10 Mbit/s", "--over", 'path.queue.size=["0.5 bdp", "2 bdp"]')
+    said = cli("sweep", small, *over, "--over", "flows.1.count=1,2", "--repeats", 2, "--json")
+    assert said.returncode == 0, said
+    value = json.loads(said.stdout)
+    assert re.fullmatch(r"runs/small-sweep-[0-9a-f]{6}", value["out"])
+    assert (value["runs"], value["seeds"]) == (16, [3, 4])
+    assert value["points"][1]["set"] == {
+        "path.rate": "5 Mbit/s",
+        "path.queue.size": "0.5 bdp",
+        "flows.1.count": "2",
+    }
+    # They take the place of those in the file, and seeds count up from its first.
+    said = cli("sweep", file, "--over", "path.rtt=5 ms", "--repeats", 3, "--json")
+    value = json.loads(said.stdout)
+    assert (value["runs"], value["seeds"]) == (3, [1, 2, 3])
+    more = json.loads(cli("sweep", file, "--repeats", 1, "--json").stdout)
+    assert (more["runs"], more["seeds"]) == (6, [1])
+    assert more["out"] != "runs/grid-sweep"
+    for wrong, what in (
+        (("--over", "x"), "--over takes KEY=VALUE, not 'x'"),
+        (("--over", "path.rtt=[1,"), "--over path.rtt: "),
+        (("--over", "path.speed=1,2"), "unknown key `speed`"),
+        ((), "has no [sweep]"),
+    ):
+        done = cli("sweep", small, *wrong)
+        assert done.returncode == 2
+        assert what in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("call", "what"),
     [

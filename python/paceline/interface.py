@@ -91,8 +91,7 @@ def sweep(
         axes = () if over is None else read_axes(over, "over")
         wanted: Any = {"metrics": metrics, "tables": tables, "repeats": repeats}
         plan = Plan.read(text, file, pairs(overrides), axes=axes, **wanted)
-        base = Path("runs", f"{store.sweep_name(plan.scenario, plan.overrides)}-{plan.key()[:6]}")
-        folder = store.find(base, "sweep", plan.key())[0] if out is None else Path(out)
+        folder = store.find(plan.place, "sweep", plan.key())[0] if out is None else Path(out)
         if out is not None:
             store.claim(folder, "sweep", None if fresh else plan.key())
         if (folder / NAME).is_file() and not fresh:

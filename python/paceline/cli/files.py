@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,9 @@ def references(names: Sequence[str]) -> list[Reference]:
         return chosen(names)
 
 
-def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
+def parse_overrides(
+    settings: list[str] | None, option: str = "--set", example: str = 'path.queue.size="4 bdp"'
+) -> list[tuple[str, str]]:
     """Return ``--set KEY=VALUE`` as pairs."""
     pairs = []
     for setting in settings or ():
@@ -54,11 +56,43 @@ def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
         if not equals or not key.strip():
             raise Failure(
                 "override",
-                f"--set takes KEY=VALUE, not {setting!r}",
-                hint='for example --set path.queue.size="4 bdp"',
+                f"{option} takes KEY=VALUE, not {setting!r}",
+                hint=f"for example {option} {example}",
             )
         pairs.append((key.strip(), value.strip()))
     return pairs
+
+
+_UNIT = re.compile(r"[0-9.]+\s*([A-Za-z%][\w/%]*)")
+
+
+def parse_over(settings: list[str]) -> dict[str, object]:
+    """Return ``--over KEY=VALUES`` as axes: values with commas between them, or TOML.
+
+    The unit of the last number is that of those without one: ``1,2,4 bdp``.
+    """
+    axes: dict[str, object] = {}
+    for key, text in parse_overrides(settings, "--over", 'path.queue.size="1,2,4 bdp"'):
+        values = [value.strip() for value in text.split(",")]
+        if text[:1] in ("[", "{"):
+            try:
+                axes[key] = toml(f"it = {text}")["it"]
+            except ValueError as error:
+                hint = "for example --over path.rtt=\"{ from = '1 ms', to = '9 ms', count = 5 }\""
+                raise Failure("override", f"--over {key}: {error}", hint=hint) from None
+        elif unit := _UNIT.fullmatch(values[-1]):
+            axes[key] = [v if _UNIT.fullmatch(v) else f"{v} {unit[1]}" for v in values]
+        else:
+            axes[key] = [_plain(value) for value in values]
+    return axes
+
+
+def _plain(text: str) -> object:
+    """Return a number or a truth value, if a text is one."""
+    for read in (int, float, {"true": True, "false": False}.__getitem__):
+        with suppress(ValueError, KeyError):
+            return read(text)
+    return text
 
 
 def known_metrics(names: Iterable[str] | None, flows: int | None = None) -> list[str]:

@@ -25,9 +25,11 @@ from paceline.cli.app import (
     Quiet,
     Set,
     app,
+    at_most_repeats,
     examples,
 )
 from paceline.cli.failure import Exit, Failure, failing
+from paceline.grid import read_axes
 from paceline.measures import alike, value
 from paceline.quantities import NONE, plain, quantity
 from paceline.runs import Progress, named_scenario
@@ -48,7 +50,11 @@ class Options:
     """The options of the command."""
 
     out: Path | None = None
-    """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep."""
+    """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep, with a hash after `--over`."""
+    over: Annotated[list[str] | None, Parameter(negative="")] = None
+    """KEY=VALUES: vary this key instead of those in [sweep]; may be repeated."""
+    repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
+    """Run each point with this many seeds, counting up from the first."""
     overrides: Set = None
     metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
     """A metric to compare and plot; the first metric determines the best point."""
@@ -134,23 +140,24 @@ class _Live(Watch):
 @app.command(
     help_epilogue=examples(
         "sweep scenarios/sweeps/buffers.toml",
+        'sweep FILE --over flows.0.cc=bbr3,cubic --over path.queue.size="1,2,4 bdp" --repeats 10',
         "sweep FILE --engine ray --address 127.0.0.1:6379",
         'sweep FILE --set run.duration="5 s" --metric jain_ratio --metric queue_p95_ns',
     )
 )
 def sweep(
-    file: Annotated[str, Parameter(help="A scenario file with a [sweep].")],
+    file: Annotated[str, Parameter(help="A scenario, with a [sweep] unless there is `--over`.")],
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Run the grid of parameters in the `[sweep]` of a scenario, in parallel.
+    """Run a grid of parameters, that of a scenario's `[sweep]` or of `--over`, in parallel.
 
     After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
     data set and a plot of each metric. The bytes are the same on any number of threads or machines.
     """
     text, file = named_scenario(file)
-    hint = 'say what to vary: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
+    hint = 'say what to vary: --over path.rate="10,100 Mbit/s", or [sweep.over] in the scenario'
     with failing(NoSweepError, "no-sweep", hint, file=file):
         plan = Plan.read(
             text,
@@ -158,10 +165,12 @@ def sweep(
             files.parse_overrides(options.overrides),
             metrics=files.known_metrics(options.metrics),
             tables=options.tables or (),
+            axes=read_axes(files.parse_over(options.over), "--over") if options.over else (),
+            repeats=options.repeats,
         )
     files.known_metrics(plan.metrics, plan.flow_count)
     files.afford_results(len(plan.grid), plan.flow_count, file)
-    out = options.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
+    out = options.out or plan.place
     store.claim(out, "sweep", None if options.fresh else plan.key())
     whole = Sweep.read(out) if (out / NAME).is_file() and not options.fresh else None
     live = None

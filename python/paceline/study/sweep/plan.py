@@ -39,7 +39,7 @@ class Plan:
     traces: tuple[str, ...]
     #: The maximum number of flows of a run.
     flow_count: int
-    #: Whether the axes are those of the scenario's text.
+    #: Whether the axes and the seeds are those of the scenario's text.
     own: bool = True
 
     @classmethod
@@ -59,8 +59,8 @@ class Plan:
         Raises `ScenarioError` if a point cannot be run.
         """
         scenario = guests.check(text, file, overrides, sweep=not axes)
-        sweep, own = scenario.sweep, not axes
-        if sweep is None and own:
+        sweep, own = scenario.sweep, not axes and repeats is None
+        if sweep is None and not axes:
             raise NoSweepError(f"{file} has no [sweep]")
         axes = axes or tuple(map(Axis.of, sweep["axes"] if sweep else ()))
         seeds = tuple(sweep["seeds"] if sweep else [scenario.seed])
@@ -93,6 +93,12 @@ class Plan:
             for seed in self.grid.seeds:
                 overrides = (*self.overrides, *point)
                 yield Job(self.text, overrides, seed, "sim", self.file, duration_ns)
+
+    @property
+    def place(self) -> Path:
+        """The default folder; what its scenario does not say of a sweep is in a hash."""
+        name = store.sweep_name(self.scenario, self.overrides)
+        return Path("runs", name if self.own else f"{name}-{self.key()[:6]}")
 
     @property
     def total_ns(self) -> int:
