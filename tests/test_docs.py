@@ -143,6 +143,36 @@ def test_generated_pages_come_last_in_a_search(site: Path) -> None:
     assert titles[0].startswith("guide/slow-upload.html")
 
 
+@pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+def test_code_is_highlighted_and_copied(site: Path, tmp_path: Path) -> None:
+    page = browser.Browser(tmp_path / "profile")
+    try:
+        page.open((site / "index.html").as_uri())
+        page.wait("document.querySelectorAll('.codehilite button').length > 2")
+        assert page.ask("document.querySelectorAll('.codehilite').length") == page.ask(
+            "document.querySelectorAll('.codehilite button').length"
+        )
+        page.ask(
+            "Object.defineProperty(navigator, 'clipboard', { value: "
+            "{ writeText: async (text) => { window.taken = text; } } })"
+        )
+        page.ask("document.querySelector('.codehilite button').click()")
+        page.wait("window.taken !== undefined")
+        taken = page.ask("window.taken")
+        assert taken.startswith("paceline run single/bbr3-100M-40ms-1bdp")
+        assert taken.splitlines()[-1] == "paceline conformance runs/mine  # exit code 3"
+        assert "BROKEN" not in taken
+        page.open((site / "guide" / "sweeps.html").as_uri())
+        page.wait("document.querySelectorAll('.codehilite button').length > 2")
+        kinds = "[...document.querySelectorAll('.codehilite span')].map((span) => span.className)"
+        assert {"n", "kn", "s2", "c1"} <= {*page.ask(kinds)}
+        assert page.errors == []
+        if AXE.exists():
+            assert page.axe(AXE) == []
+    finally:
+        page.close()
+
+
 def test_the_first_page_has_the_cards_of_the_readme() -> None:
     index, readme = ((ROOT / name).read_text() for name in ("docs/index.md", "README.md"))
     cards = readme[readme.index("## Is my BBR right?") : readme.index("## Next steps")]

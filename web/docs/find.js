@@ -32,3 +32,24 @@ const search = () => {
 
 input.addEventListener("input", search);
 if (innerWidth <= 800) document.querySelector("nav details").open = false;
+
+/** What a block's button copies: of a terminal, the commands without their prompts. */
+const copied = (text) => {
+  const lines = text.trimEnd().split("\n");
+  if (!lines.some((line) => line.startsWith("$ "))) return `${lines.join("\n")}\n`;
+  const commands = lines.filter((line, nth) => line.startsWith("$ ") || lines[nth - 1]?.endsWith("\\"));
+  return `${commands.map((line) => line.replace(/^\$ /, "")).join("\n")}\n`;
+};
+
+for (const box of navigator.clipboard ? document.querySelectorAll(".codehilite") : []) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Copy";
+  const text = box.textContent;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(copied(text));
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 1500);
+  });
+  box.append(button);
+}

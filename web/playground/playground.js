@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 5133a7703d38de8f35f07b71d5ff47c3210b2800547e3bee282cc0a4a56443bc
+// Built from web/ by `make web`. Sources: sha256 89d3efed6a6399b8134092b389c1851d91b0a94cdcafef863641ba1c1217c18e
 "use strict";
 (() => {
   // src/dom.ts
@@ -400,6 +400,14 @@
     drag: { x: true, y: false },
     sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } }
   });
+  var legend = {
+    markers: {
+      dash: (u, nth) => {
+        const [first] = u.series[nth]?.dash ?? [];
+        return first === void 0 ? "solid" : first > 4 ? "dashed" : "dotted";
+      }
+    }
+  };
   var dashed = (dash) => dash.map((length) => length * 1.5);
 
   // src/plots.ts
@@ -541,7 +549,7 @@
         scales: { x: { time: false }, y: { range: fromZero } },
         axes: [timeAxis(), axis(data.unit, SIDE - 18)],
         series: [{ label: "time", value: (_, value) => value == null ? "" : seconds(value) }, ...lines],
-        legend: { show: data.lines.length <= LEGEND },
+        legend: { ...legend, show: data.lines.length <= LEGEND },
         cursor: cursor(),
         hooks: {
           setScale: [

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 5133a7703d38de8f35f07b71d5ff47c3210b2800547e3bee282cc0a4a56443bc
+// Built from web/ by `make web`. Sources: sha256 89d3efed6a6399b8134092b389c1851d91b0a94cdcafef863641ba1c1217c18e
 "use strict";
 (() => {
   // src/controller.ts

@@ -49,5 +49,15 @@ export const cursor = (): uPlotType.Cursor => ({
   sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } },
 });
 
+/** The mark of a line in a legend has the line's dashes. */
+export const legend: uPlotType.Legend = {
+  markers: {
+    dash: (u, nth) => {
+      const [first] = u.series[nth]?.dash ?? [];
+      return first === undefined ? "solid" : first > 4 ? "dashed" : "dotted";
+    },
+  },
+};
+
 /** How a screen shows a dash that paper has. */
 export const dashed = (dash: number[]): number[] => dash.map((length) => length * 1.5);

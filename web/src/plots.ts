@@ -1,7 +1,7 @@
 /** The plots of runs: one window of time for all, and data as fine as it needs. */
 import type uPlotType from "uplot";
 import type { Series } from "./api";
-import { SIDE, axis, cursor, dashed, fromZero, onTone, timeAxis, tone } from "./chart";
+import { SIDE, axis, cursor, dashed, fromZero, legend, onTone, timeAxis, tone } from "./chart";
 import { byId, make, settled } from "./dom";
 import type { Engine } from "./engine";
 import { seconds, shown } from "./quantity";
@@ -168,7 +168,7 @@ export class Plots {
       scales: { x: { time: false }, y: { range: fromZero } },
       axes: [timeAxis(), axis(data.unit, SIDE - 18)],
       series: [{ label: "time", value: (_, value) => (value == null ? "" : seconds(value)) }, ...lines],
-      legend: { show: data.lines.length <= LEGEND },
+      legend: { ...legend, show: data.lines.length <= LEGEND },
       cursor: cursor(),
       hooks: {
         setScale: [

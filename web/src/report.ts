@@ -1,7 +1,7 @@
 /** The plots of a report: all data is in the page. */
 import type uPlotType from "uplot";
 import type { Band, Drawn, Happening, Panel, Shape } from "./api";
-import { SIDE, axis, cursor, dashed, fromZero, isDark, onTone, small, styled, timeAxis, tone } from "./chart";
+import { SIDE, axis, cursor, dashed, fromZero, isDark, legend, onTone, small, styled, timeAxis, tone } from "./chart";
 import { byId, make, settled } from "./dom";
 import { sequence } from "./packets";
 import { seconds, shown } from "./quantity";
@@ -209,6 +209,7 @@ class Page {
         axes,
         series: [{ label: "time", value: (_, at) => (at == null ? "" : seconds(at)) }, ...drawn.map(({ series }) => series)],
         cursor: cursor(),
+        legend,
         hooks: { setScale: [this.#zoom.follow], drawClear: below, draw: [above] },
       },
       [panel.times, ...drawn.map(({ values }) => values)],

@@ -51,6 +51,7 @@ def render(run: Run, *, served: bool = False) -> str:
         undefined=[label(name) for name, value in run.metrics.items() if value is None],
         flows=_flows(run),
         flow_columns=_flow_columns(run),
+        spreads=_spreads(run),
         definitions=definitions,
         details=details,
         has_packets=bool(recorded),
@@ -137,6 +138,16 @@ def _flow_columns(run: Run) -> list[dict[str, str]]:
         for d in metrics()
         if d["scope"] == "flow" and any(f.get(d["name"]) is not None for f in run.flow_metrics)
     ]
+
+
+def _spreads(run: Run) -> dict[str, str]:
+    """Return each flow metric from its minimum to its maximum over the flows."""
+    found = {}
+    for name in (column["name"] for column in _flow_columns(run)):
+        values = [flow[name] for flow in run.flow_metrics if flow.get(name) is not None]
+        ends = dict.fromkeys(quantity(name, end) for end in (min(values), max(values)))
+        found[name] = " to ".join(ends)
+    return found
 
 
 def _emulation(run: Run) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 5133a7703d38de8f35f07b71d5ff47c3210b2800547e3bee282cc0a4a56443bc
+// Built from web/ by `make web`. Sources: sha256 89d3efed6a6399b8134092b389c1851d91b0a94cdcafef863641ba1c1217c18e
 "use strict";
 (() => {
   // src/chart.ts
@@ -31,6 +31,14 @@
     drag: { x: true, y: false },
     sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } }
   });
+  var legend = {
+    markers: {
+      dash: (u, nth) => {
+        const [first] = u.series[nth]?.dash ?? [];
+        return first === void 0 ? "solid" : first > 4 ? "dashed" : "dotted";
+      }
+    }
+  };
   var dashed = (dash) => dash.map((length) => length * 1.5);
 
   // src/dom.ts
@@ -590,6 +598,7 @@
           axes,
           series: [{ label: "time", value: (_, at2) => at2 == null ? "" : seconds(at2) }, ...drawn.map(({ series }) => series)],
           cursor: cursor(),
+          legend,
           hooks: { setScale: [this.#zoom.follow], drawClear: below, draw: [above] }
         },
         [panel.times, ...drawn.map(({ values }) => values)],

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 5133a7703d38de8f35f07b71d5ff47c3210b2800547e3bee282cc0a4a56443bc
+// Built from web/ by `make web`. Sources: sha256 89d3efed6a6399b8134092b389c1851d91b0a94cdcafef863641ba1c1217c18e
 "use strict";
 (() => {
   // src/ask.ts
@@ -418,6 +418,14 @@
     drag: { x: true, y: false },
     sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } }
   });
+  var legend = {
+    markers: {
+      dash: (u, nth) => {
+        const [first] = u.series[nth]?.dash ?? [];
+        return first === void 0 ? "solid" : first > 4 ? "dashed" : "dotted";
+      }
+    }
+  };
   var dashed = (dash) => dash.map((length) => length * 1.5);
 
   // src/plots.ts
@@ -559,7 +567,7 @@
         scales: { x: { time: false }, y: { range: fromZero } },
         axes: [timeAxis(), axis(data.unit, SIDE - 18)],
         series: [{ label: "time", value: (_, value) => value == null ? "" : seconds(value) }, ...lines],
-        legend: { show: data.lines.length <= LEGEND },
+        legend: { ...legend, show: data.lines.length <= LEGEND },
         cursor: cursor(),
         hooks: {
           setScale: [
@@ -692,12 +700,12 @@
     keys2(buttons, (nth) => chosen2(marks[nth]?.point ?? 0));
     const told = lines.filter(({ label }) => label);
     if (!told.length) return;
-    const legend = make("p", void 0, box);
-    legend.className = "note";
+    const legend2 = make("p", void 0, box);
+    legend2.className = "note";
     for (const { label, colour, dash } of told) {
-      const key = draw("svg", { width: 26, height: 10, "aria-hidden": "true" }, legend);
+      const key = draw("svg", { width: 26, height: 10, "aria-hidden": "true" }, legend2);
       draw("line", { class: "line", x1: 1, x2: 25, y1: 5, y2: 5, stroke: tone(colour)(), "stroke-dasharray": dash.join(" ") }, key);
-      legend.append(` ${label}  `);
+      legend2.append(` ${label}  `);
     }
   };
 
