@@ -20,6 +20,8 @@ import paceline
 #: Sequence numbers before the first byte, of the sender and of the receiver: some wrap around.
 _FIRST = (0xFFFF_0000, 77)
 _SHIFT = 14
+#: Flags of the last segment: ACK, PSH and FIN.
+_FIN = 0x19
 _ADDRESSES = (bytes([192, 0, 2, 1]), bytes([198, 51, 100, 1]))
 #: Bytes that one merged segment may have.
 _MERGED = 65_000
@@ -72,6 +74,9 @@ class Capture:
         yield from self._handshakes(run)
         latest: dict[int, int] = {}
         left: dict[tuple[int, int], tuple[int, int]] = {}
+        # The last segment of a transfer that ended has a FIN, which has a sequence number.
+        done = run.flows.filter(pl.col("finish_ns").is_not_null())
+        ends = dict(done.select("flow", "goodput_bytes").iter_rows())
         last: _Segment | None = None
         columns = ["t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes"]
         columns += ["departed_ns", "echoed_ns"]
@@ -86,12 +91,19 @@ class Capture:
             if kind in ("send", "retransmit"):
                 left[flow, seq] = t, latest.get(flow, 0)
                 if here:
-                    yield _Segment(t, flow, True, seq, 0, length, left=t, echo=latest.get(flow, 0))
+                    yield _Segment(
+                        *(t, flow, True, seq, 0, length),
+                        flags=_FIN if seq + length == ends.get(flow) else 0x10,
+                        left=t,
+                        echo=latest.get(flow, 0),
+                    )
             elif kind == "deliver" and not here:
                 at, echo = left[flow, seq]
-                yield _Segment(t, flow, True, seq, 0, length, left=at, echo=echo)
+                flags = _FIN if seq + length == ends.get(flow) else 0x10
+                yield _Segment(t, flow, True, seq, 0, length, flags=flags, left=at, echo=echo)
             elif kind == "ack":
                 latest[flow] = departed
+                seq += seq == ends.get(flow)
                 last = _Segment(t if here else departed, flow, False, 0, seq, 0, window)
                 last.left, last.echo = departed, echoed
         if last is not None:
@@ -125,7 +137,8 @@ class Capture:
             before = open_.pop(one.flow, None)
             if one.sent and one.length and before is not None:
                 fits = before.length + one.length <= _MERGED
-                if before.seq + before.length == one.seq and fits and one.t - before.t <= within:
+                follows = before.seq + before.length == one.seq and before.flags == one.flags
+                if follows and fits and one.t - before.t <= within:
                     # A card hands over what it has merged when the last has come.
                     before.t, before.length = one.t, before.length + one.length
                     open_[one.flow] = before

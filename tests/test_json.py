@@ -142,6 +142,7 @@ def test_every_other_command_says_what_is_described(
     hears("export", "a", "--format", "csv")
     hears("import", "t.trace", "--rtt", "40 ms", "--queue", "100 packets")
     hears("fit", "a", "--out", "fitted.toml")
+    hears("advise", "a", "--cc", "cubic", "reno", "--paths", "10")
     hears("startup", "2.77")
     hears("init", "new.toml")
     hears("list")

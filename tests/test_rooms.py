@@ -23,6 +23,7 @@ ROOMS = [
     {"study.claims"},
     {"study.evaluate"},
     {"study.fit"},
+    {"study.advise"},
     {"serve"},
     {"interface"},
     {"cli"},

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import paceline
 from conftest import Command
 from paceline import shipped
+
+ROOT = Path(__file__).parent.parent
 
 
 def test_a_scenario_is_found_by_its_name() -> None:
@@ -108,3 +111,46 @@ def test_a_controller_of_ones_own_is_judged_by_behaviour(cli: Command) -> None:
     assert "depends on a BBR state" in said["07b"]
     assert "steps 2, 3, 4 ask for BBR's state" in said["12-"]
     assert all(case["controller"] == "mine" for case in cases)
+
+
+#: What recovery tells controllers is decided by the sources' text.
+_DECIDED = (
+    "recovery/without-sack.toml",
+    "recovery/after-idle.toml",
+    "data-centre/receivers-take-300us.toml",
+)
+
+
+@pytest.mark.parametrize("name", _DECIDED)
+def test_expectations_hold(name: str, cli: Command) -> None:
+    result = cli("run", str(ROOT / "scenarios" / name), "--json")
+    assert '"held"' in result.stdout
+    assert result.returncode == 0, result.stdout
+
+
+#: LEDBAT++ beside BBR.
+LEDBAT = ROOT / "scenarios/bbr-vs-ledbat/bbr-with-ledbat.toml"
+TABLES = ("flows", "samples", "queue", "events")
+
+
+def tables(folder: Path, rule: str, rtt: str) -> dict[str, bytes]:
+    overrides = {
+        "run.duration": "40 s",
+        "path.rtt": rtt,
+        "flows.1.cc.name": "ledbat++",
+        "flows.1.cc.target_rule": rule,
+    }
+    run = folder / f"{rule} {rtt}"
+    paceline.run(LEDBAT, seed=1, overrides=overrides).write(run)
+    return {table: (run / f"{table}.parquet").read_bytes() for table in TABLES}
+
+
+@pytest.mark.parametrize("rtt", ["60 ms", "61 ms", "100 ms"])
+def test_the_modified_target_changes_nothing_from_60_ms_on(rtt: str, tmp_path: Path) -> None:
+    assert tables(tmp_path, "min-base-rtt", rtt) == tables(tmp_path, "fixed", rtt)
+
+
+def test_the_modified_target_changes_the_record_below_60_ms(tmp_path: Path) -> None:
+    # A packet's time on the link, 0.6 ms, counts to the base RTT.
+    modified, fixed = (tables(tmp_path, rule, "58 ms") for rule in ("min-base-rtt", "fixed"))
+    assert modified["samples"] != fixed["samples"]

@@ -60,6 +60,10 @@ WRITERS: dict[str, tuple[str, ...]] = {
         *("--out", "r/a.toml"),
     ),
     "fit": ("fit", "record", "--out", "r/fitted.toml"),
+    "advise": (
+        *("advise", "one.toml", "--cc", "cubic", "reno", "--paths", "10"),
+        *("--out", "r/advice.html"),
+    ),
     "claims": ("claims", "--claims", "claims", "--out", "r"),
     "evaluate": (
         *("evaluate", "cubic", "--quick", "--suite", "suite", "--scenarios", "."),

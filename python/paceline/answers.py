@@ -655,7 +655,7 @@ class Fit(TypedDict):
     """The path on which a record was taken."""
 
     run: str
-    scenario: Annotated[str, "The file written."]
+    scenario: Annotated[str | None, "The file written; null in `advise`."]
     rates: list[FittedRate]
     rtt_ns: float | None
     rtt_low_ns: Annotated[float | None, "Null if the queue may never have been empty."]
@@ -674,6 +674,63 @@ class Fit(TypedDict):
     ]
     fitted: Annotated[dict[str, float | None], "The same of a simulation of the scenario."]
     notes: list[str]
+
+
+class Advised(TypedDict):
+    """A recording, and what it shows."""
+
+    file: str
+    sentences: list[str]
+    limit: Annotated[str | None, "What no controller changes, in words; null if there is no such."]
+    application_ratio: Annotated[
+        float | None, "The share of the time in which the application was the limit."
+    ]
+    window_ratio: Annotated[float | None, "The same of the receive window; null is unknown."]
+    senders: Annotated[list[str], "The controllers that sent, as far as they are known."]
+    fit: Annotated[Fit | None, "The fitted path; null of a scenario."]
+
+
+class Candidate(TypedDict):
+    """A controller over the paths that recordings allow."""
+
+    cc: str
+    metrics: Annotated[
+        dict[str, float | None], "Means; `neighbour_bps` is the goodput of a CUBIC flow beside it."
+    ]
+    harm_ratio: Annotated[
+        float | None, "What CUBIC loses beside it, of what CUBIC has beside another CUBIC."
+    ]
+    harm_low_ratio: Annotated[float | None, "From here to `harm_high_ratio` is a 95 % interval."]
+    harm_high_ratio: float | None
+    against_best: Annotated[
+        dict[str, Finding | None], "By aim, the comparison with the best; null for the best."
+    ]
+
+
+class Turned(TypedDict):
+    """A path on which another controller is ahead."""
+
+    parameter: str
+    value: float
+    best: str
+    lead_ratio: float
+
+
+class Advice(TypedDict):
+    """Which controller suits the path that recordings show."""
+
+    limited: Annotated[bool, "Whether something else than the path was the limit in all."]
+    recommended: Annotated[str | None, "Null if none is certainly better, or no model is near."]
+    sentences: list[str]
+    recordings: list[Advised]
+    ranking: Annotated[list[Candidate], "The best first."]
+    best: Annotated[
+        dict[str, list[str]], "By aim, the controllers that none is certainly better than."
+    ]
+    turns: list[Turned]
+    unknown: list[str]
+    commands: Annotated[list[str], "They repeat it, and set the recommended controller."]
+    page: Annotated[str, "The file written."]
 
 
 class Sequence(TypedDict):
@@ -853,6 +910,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "export": (Export,),
     "import": (Import,),
     "fit": (Fit,),
+    "advise": (Advice,),
     "shell": (Shell,),
     "perf": (Perf, PerfServer),
     "sequence": (Sequence,),

@@ -15,6 +15,7 @@ from paceline.cli import console
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.errors import (
     ArgumentError,
+    CaptureError,
     MemoryLimitError,
     NotARunError,
     UnavailableError,
@@ -231,14 +232,22 @@ def result_folder(folder: str) -> Path:
     raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
 
 
-def sweep(folder: str) -> Sweep | None:
-    """Return the sweep in a folder, if there is one."""
-    if not (result_folder(folder) / "sweep.json").is_file():
-        return None
-    from paceline.study.sweep import Sweep
+def stem(name: str) -> str:
+    """Return the name of a run's folder or of a recording, without what says its format."""
+    path = Path(name).resolve()
+    return store.readable(path.name.split(".", 1)[0] if path.is_file() else path.name) or "record"
 
-    with failing(NotARunError, "not-a-run", "run the sweep again", file=folder):
-        return Sweep.read(folder)
+
+def recording(name: str) -> Run:
+    """Read a run from its folder, or the recording of another program from its file."""
+    if not Path(name).is_file():
+        return read_run(name)
+    if name.endswith(".toml"):
+        result_folder(name)
+    try:
+        return Run.capture(name)
+    except CaptureError as error:
+        raise Failure("not-a-recording", f"{name}: {error}", file=name) from None
 
 
 def read_run(folder: str) -> Run:

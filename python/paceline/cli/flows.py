@@ -12,8 +12,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from paceline.cli import console, files
-from paceline.cli.failure import Failure, failing
-from paceline.errors import CaptureError, UnjudgeableError
+from paceline.cli.failure import Failure
+from paceline.errors import UnjudgeableError
 from paceline.runs import Run
 from paceline.study.conformance.packets import SHADOWS, Judged, causes, judge
 from paceline.study.conformance.verdict import Flow, bounds, in_words, measured
@@ -29,11 +29,7 @@ _FEW = 2
 
 def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     """Judge the flows of a recording: a run's folder, or a file of another program."""
-    if Path(target).is_file():
-        with failing(CaptureError, "not-a-recording", file=target):
-            run = Run.capture(target)
-    else:
-        run = files.read_run(target)
+    run = files.recording(target)
     flows = run.flows["flow"].to_list()
     if not flows:
         hint = "record at the sender: a capture of TCP, or a qlog"

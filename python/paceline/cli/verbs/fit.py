@@ -19,19 +19,22 @@ from paceline.study import fit as study
 @app.command(
     help_epilogue=examples(
         "fit runs/mine",
-        "fit runs/capture --cc cubic --out home.toml",
+        "fit capture.pcapng --out home.toml",
         "fit runs/mine --json",
     )
 )
 def fit(
     record: Annotated[
-        str, Parameter(help="A run's folder; `paceline import` makes one from a capture.")
+        str, Parameter(help="A run's folder, or a recording: a capture, a qlog, iperf3's JSON.")
     ],
     /,
     *,
     cc: Annotated[
         str | None,
-        Parameter(help="Controller of those flows whose controller is not in the record."),
+        Parameter(
+            help="Controller of the flows whose controller the record does not name. Default: what "
+            "their packets say, or else the one whose simulation is nearest."
+        ),
     ] = None,
     out: Annotated[
         Path | None, Parameter(help="Scenario to write. Default: NAME-fitted.toml in this folder.")
@@ -55,8 +58,8 @@ def fit(
     if cc is not None and cc not in known:
         hint = did_you_mean(cc, known, "`paceline list controllers` shows all")
         raise Failure("unknown-name", f"no controller is called {cc!r}", hint=hint)
-    run = files.read_run(record)
-    place = out or Path(f"{store.readable(Path(record).resolve().name)}-fitted.toml")
+    run = files.recording(record)
+    place = out or Path(f"{files.stem(record)}-fitted.toml")
     if out is not None:
         store.check(place, force=force)
     status = console.stderr().status("simulating models of the path")
@@ -76,17 +79,18 @@ def fit(
         with store.writing(place, force=force) as fresh:
             fresh.write_text(fitted.text, encoding="utf-8")
     console.answer(
-        _answer(record, place, fitted),
-        lambda: _tell(record, fitted),
+        described(record, place, fitted),
+        lambda: show(record, fitted),
         lambda: console.say_file(f"{place}\n"),
     )
 
 
-def _answer(record: str, place: Path, fitted: study.Fit) -> answers.Fit:
+def described(record: str, place: Path | None, fitted: study.Fit) -> answers.Fit:
+    """Return what `--json` says of a fitted path."""
     best, size, rtt = fitted.judged[0], fitted.size, fitted.rtt * 1e9
     return {
         "run": record,
-        "scenario": str(place),
+        "scenario": None if place is None else str(place),
         "rates": [
             {
                 "begin_ns": round(stretch.begin * 1e9),
@@ -114,7 +118,8 @@ def _answer(record: str, place: Path, fitted: study.Fit) -> answers.Fit:
     }
 
 
-def _tell(record: str, fitted: study.Fit) -> None:
+def show(record: str, fitted: study.Fit, *, metrics: bool = True) -> None:
+    """Print a fitted path, and how well it fits."""
     best, out = fitted.judged[0], console.stdout()
     table = console.table("Path", "Estimate", "95 % interval", title=record)
     for number, stretch in enumerate(fitted.stretches):
@@ -128,6 +133,8 @@ def _tell(record: str, fitted: study.Fit) -> None:
             unit, scale = ("_ns", 1e9) if name.endswith("_s") else (name, 1.0)
             table.add_row(f"  {study.LABELS[name]}", *_cells(unit, estimate * scale))
     out.print(table)
+    if not metrics:
+        return
     table = console.table("Metric", "Measured", "Fitted")
     for name, value in fitted.seen.metrics.items():
         cells = (_written(name, one) for one in (value, best.seen.metrics[name]))

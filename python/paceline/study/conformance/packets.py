@@ -150,6 +150,12 @@ def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS, later_ns: int = 0
     return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
 
 
+def alike(judged: Sequence[Judged]) -> list[str]:
+    """Return the algorithms that a flow may have: those that fit, or else those that are near."""
+    fits = [one.name for one in judged if one.verdict == "fits"]
+    return fits or [one.name for one in judged if one.likeness >= 1 - NEAR]
+
+
 def reported(run: Run, flow: int) -> pl.DataFrame:
     """Return the states that a flow's sender reported: `t_ns` and `phase`, if it did."""
     own = run.samples.filter(pl.col("flow") == flow)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from paceline import _paceline
+from paceline.errors import NoTableError, UnjudgeableError
 from paceline.grid import toml as value
 from paceline.quantities import quantity
 from paceline.reading import toml
 from paceline.runs import Run
+from paceline.study.conformance import packets
 from paceline.study.fit import parameters
-from paceline.study.fit.estimates import Estimate, Path, Stretch, estimate
+from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
 from paceline.study.fit.models import BOTH, Judge, Judged, Model
-from paceline.study.fit.observed import Observed, UnfitError, observe, of_use
+from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
 
 __all__ = ["LABELS", "Estimate", "Fit", "Judged", "Model", "Path", "UnfitError", "fit", "observe"]
 
@@ -31,6 +35,15 @@ class Fit:
     parameters: dict[str, Estimate]
     #: The scenario with the nearest model.
     text: str
+    #: The scenario without its path, and the parameters of each model that explains it about as
+    #: well.
+    base: dict[str, Any]
+    near: list[tuple[Model, dict[str, Estimate]]]
+    #: What packets say of each flow that the record does not name, the nearest first: nothing
+    #: without its ACKs.
+    senders: dict[int, list[packets.Judged]]
+    #: The controller with which flows that it does not name are simulated.
+    guess: str | None = None
 
     @property
     def rtt(self) -> Estimate:
@@ -62,21 +75,79 @@ class Fit:
         """The notes needed to read the estimates."""
         best, *others = self.judged
         said = []
+        if not all(map(packets.alike, self.senders.values())):
+            said.append(
+                "Packets do not show which controller sent. Of those that were tried, "
+                f"{self.guess} gives the nearest simulation."
+            )
         for name, one in self._estimates():
             if one.why and (one.high is None or one.low is None):
                 said.append(f"Of the {name} no interval is given: {one.why}.")
         if best.model.name == "none":
             said.append("Nothing was lost: what the path does when its queue is full is not known.")
-        if others and others[0].distance < 1.5 * best.distance + 0.01:
+        if others and others[0].distance < _alike(best.distance):
             said.append(
                 f"Losses of the kind {others[0].model.name!r} would explain the record about as "
                 "well."
             )
-        if best.distance > POOR:
+        if not best.is_near:
             said.append(
                 "No model reproduces this recording: do not rely on the path that was fitted."
             )
         return said
+
+    def scenario(self, model: Model, scale: float = 1.0, rtt: float | None = None) -> str:
+        """Return the scenario with another model, with a factor of the rate, or another RTT."""
+        path = self.path
+        stretches = [replace(one, guess=one.guess * scale) for one in path.stretches]
+        base = path.rtt if rtt is None else replace(path.rtt, value=rtt)
+        given = dict(model.parameters)
+        given["size_bytes"] = max(given["size_bytes"], 2.0 * self.seen.packet)
+        if "link_bps" in given:
+            given["link_bps"] *= scale
+        model = replace(model, parameters=given)
+        return _text(self.base, replace(path, rtt=base, stretches=stretches), model)
+
+    def drawn(self, rng: random.Random) -> str:
+        """Return the scenario of a path that is drawn from what is not known of this one.
+
+        It has one of the models that explain the record about as well, and each parameter is drawn:
+        from a lognormal distribution around its value if it has an interval, and evenly in its
+        logarithm between the ends of `span` if it has a bound.
+        """
+        model, known = rng.choice(self.near)
+        given = dict(model.parameters)
+        for name, (one, most) in self.unsure(model, known).items():
+            if name in given:
+                given[name] = _draw(rng, one, most)
+        rate = self.rate
+        scale = _draw(rng, rate) / (rate.value or 1.0)
+        return self.scenario(replace(model, parameters=given), scale, _draw(rng, self.rtt))
+
+    @property
+    def rate(self) -> Estimate:
+        """The first rate of the link that is known, or else its bound."""
+        rates = [one.rate for one in self.path.stretches]
+        return next((rate for rate in rates if rate.high is not None), rates[0])
+
+    def unsure(
+        self, model: Model, known: Mapping[str, Estimate]
+    ) -> dict[str, tuple[Estimate, float]]:
+        """Return the parameters of a model that change how a path behaves.
+
+        Each has an estimate, and the least that a bound's upper end is.
+        """
+        bdp = self.path.stretches[0].guess * (self.rtt.value or 0.0) / 8
+        found = {name: (one, 0.0) for name, one in known.items() if one.value}
+        found.pop("size_bytes", None)
+        if "target_s" not in model.parameters:  # Such a queue is never full.
+            one, least = known["size_bytes"], 2.0 * self.seen.packet
+            value = max(bdp / FARTHEST if one.value is None else one.value, least)
+            low = None if one.value is None else max(one.low or 0.0, least)
+            found["size_bytes"] = (replace(one, value=value, low=low), FARTHEST * bdp)
+        if self.rate.high is not None:
+            found.pop("link_bps", None)
+        return found
 
     def _estimates(self) -> list[tuple[str, Estimate]]:
         rates = [stretch.rate for stretch in self.stretches]
@@ -86,6 +157,31 @@ class Fit:
         return every + [(word, self.parameters[key]) for key, word in words.items()]
 
 
+#: A parameter of which only a bound is known is up to this many times larger, or half of it.
+FARTHEST = 4.0
+
+
+def span(one: Estimate, most: float = 0.0) -> tuple[float, float]:
+    """Return the ends of the interval of an estimate; of a bound, those of what is likely."""
+    low, high, value = one.low, one.high, one.value or 1.0
+    if high is None:
+        low = max(value if low is None else low, value / FARTHEST)
+        return low, max(FARTHEST * low, most)
+    return (high / 2 if low is None else max(low, value / FARTHEST)), high
+
+
+def _draw(rng: random.Random, one: Estimate, most: float = 0.0) -> float:
+    low, high = span(one, most)
+    if one.low is None or one.high is None or one.value is None:
+        return math.exp(rng.uniform(math.log(low), math.log(high)))
+    return one.value * math.exp(rng.gauss(0.0, math.log(high / low) / (2 * Z)))
+
+
+def _alike(distance: float) -> float:
+    """Return the distance up to which another model explains a record about as well."""
+    return 1.5 * distance + 0.01
+
+
 #: What the parameters of models are called.
 LABELS = {
     "loss_ratio": "probability",
@@ -93,8 +189,6 @@ LABELS = {
     "burst_bytes": "policer's burst",
     "target_s": "target",
 }
-#: At this distance or more a model does not explain a record.
-POOR = 0.25
 #: Sections of a scenario that do not concern its flows.
 _LEFT_OUT = ("about", "source", "name", "path", "links", "expect", "sweep", "schema", "variants")
 #: Only a link this many times faster than a policer is seen to be one.
@@ -111,26 +205,71 @@ def fit(
 ) -> Fit:
     """Estimate the path on which a record was taken.
 
-    Flows whose controller is not known run with `cc`. Raises `UnfitError` for a record that says
-    nothing of its path, or whose own scenario is none.
+    Flows whose controller is not known run with `cc`; without it, with what their packets say that
+    it is, or with the one of `GUESSES` whose simulation is nearest. Raises `UnfitError` for a
+    record that says nothing of its path, or whose own scenario is none.
     """
+    seen, path = ends(run)
+    senders = {} if cc is not None else senders_of(run)
+    like = {flow: packets.alike(judged) for flow, judged in senders.items()}
+    guesses = dict.fromkeys(name for names in like.values() for name in names)
+    if not all(like.values()):
+        guesses |= dict.fromkeys(GUESSES)
+    tried: list[tuple[float, str | None, dict[str, Any], Judge, list[Judged]]] = []
+    count = 0
+    for guess in guesses or [cc]:
+        chosen = {
+            flow: guess if not names or guess in names else names[0] for flow, names in like.items()
+        }
+        base = _base(run, seen, path, chosen, cc)
+        judge = Judge(seen, path, partial(_text, base, path), progress, count)
+        judged = judge.judged()
+        tried.append((judged[0].distance, guess if senders else None, base, judge, judged))
+        count = judge.count
+    _, guess, base, judge, judged = min(tried, key=lambda one: one[0])
+    best, most = judged[0], _alike(judged[0].distance)
+    known = _parameters(judge, best.model)
+    near = [(best.model, known)]
+    for one in judged[1:]:
+        if one.distance < most:
+            near.append((one.model, _parameters(judge, one.model, is_best=False)))
+    text = _text(base, path, best.model)
+    return Fit(seen, path, judged, known, text, base, near, senders, guess)
+
+
+def ends(run: Run) -> tuple[Observed, Path]:
+    """Return what the ends of a path see, and its rate, RTT and queue; raises `UnfitError`."""
     seen = observe(run)
     if not seen.flows or not (seen.has_waits or seen.arrivals):
         raise UnfitError("no flow of it has both data and RTTs")
-    path = estimate(seen)
-    base = _base(run, seen, path, cc)
-
-    def text(model: Model) -> str:
-        return _text(base, path, model)
-
-    judge = Judge(seen, path, text, progress)
-    judged = judge.judged()
-    best = judged[0].model
-    return Fit(seen, path, judged, _parameters(judge, best), text(best))
+    return seen, estimate(seen)
 
 
-def _parameters(judge: Judge, best: Model) -> dict[str, Estimate]:
-    """Return the parameters of a model with their intervals."""
+#: The controllers of a sender that its packets do not show.
+GUESSES = ("cubic-linux", "cubic", "reno", "bbr1", "bbr3")
+
+
+def senders_of(run: Run) -> dict[int, list[packets.Judged]]:
+    """Return what packets say of each flow whose controller the record does not name."""
+    found: dict[int, list[packets.Judged]] = {}
+    for row in of_use(run) if run.source is not None else ():
+        if _named(run, row["cc"]) is None:
+            try:
+                found[row["flow"]] = packets.judge(run, row["flow"])
+            except (UnjudgeableError, NoTableError):
+                found[row["flow"]] = []
+    return found
+
+
+def _named(run: Run, name: str) -> str | None:
+    """Return the controller of the simulator that a record means by a name, if there is one."""
+    if run.backend != "sim" and name in _LINUX:
+        return _LINUX[name]
+    return name if name in {row["name"] for row in _paceline.controllers()} else None
+
+
+def _parameters(judge: Judge, best: Model, *, is_best: bool = True) -> dict[str, Estimate]:
+    """Return the parameters of a model with their intervals; only the best one's target has one."""
     seen, path = judge.seen, judge.path
     backlog = path.backlog
     found = {"size_bytes": backlog}
@@ -147,7 +286,8 @@ def _parameters(judge: Judge, best: Model) -> dict[str, Estimate]:
             Estimate(best.parameters["burst_bytes"]),
         )
     if "target_s" in best.parameters:
-        found["target_s"] = judge.target(best)
+        value = best.parameters["target_s"]
+        found["target_s"] = judge.target(best) if is_best else Estimate(value)
     if "link_bps" in best.parameters:
         why = "nothing keeps it busy"
         found["link_bps"] = Estimate(
@@ -188,32 +328,33 @@ _LINUX = {"bbr": "bbr1", "cubic": "cubic-linux"}
 _LINUX_ACKS = {"pushed": True, "comp_sack_delay": "1 ms"}
 
 
-def _base(run: Run, seen: Observed, path: Path, cc: str | None) -> dict[str, Any]:
+def _base(
+    run: Run, seen: Observed, path: Path, senders: Mapping[int, str | None], cc: str | None
+) -> dict[str, Any]:
     try:
-        return _flows(run, seen, path, cc)
+        return _flows(run, seen, path, senders, cc)
     except UnfitError:
         raise
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise UnfitError("its scenario.toml is not a scenario") from error
 
 
-def _flows(run: Run, seen: Observed, path: Path, cc: str | None) -> dict[str, Any]:
+def _flows(
+    run: Run, seen: Observed, path: Path, senders: Mapping[int, str | None], cc: str | None
+) -> dict[str, Any]:
     """Return the scenario of a record without its path."""
     table = toml(run.scenario_toml)
     declared = table.get("flows", [])
-    known = {row["name"] for row in _paceline.controllers()}
-    is_linux = run.backend != "sim"
-    acks = _LINUX_ACKS if is_linux else {}
+    acks = _LINUX_ACKS if run.backend != "sim" else {}
 
-    def controller(given: Any, flow: str) -> Any:
+    def controller(given: Any, flow: str, number: int = -1) -> Any:
         name = given["name"] if isinstance(given, dict) else given
-        if is_linux and name in _LINUX:
-            return _LINUX[name]
-        if name in known:
-            return given
-        if cc is None:
+        found = _named(run, name)
+        if found is not None:
+            return given if found == name else found
+        if (found := senders.get(number) or cc) is None:
             raise UnfitError(f"no controller is called {name!r}, which {flow} has")
-        return cc
+        return found
 
     if declared and sum(flow.get("count", 1) for flow in declared) == run.flows.height:
         base = {key: part for key, part in table.items() if key not in _LEFT_OUT}
@@ -228,33 +369,51 @@ def _flows(run: Run, seen: Observed, path: Path, cc: str | None) -> dict[str, An
             base["flows"].append(flow)
         events = [{k: v for k, v in e.items() if k != "path"} for e in table.get("events", [])]
         return base | {"events": [event for event in events if "flow" in event]}
-    flows = []
+    origin = begin(run) * 1e9
+    flows: list[dict[str, Any]] = []
+    pauses: list[dict[str, Any]] = []
+
+    def after(time: int) -> str:
+        return quantity("_ns", time - origin)
+
     possible = sum(one.guess * (one.end - one.begin) for one in path.stretches) / 8
     is_limited = possible > _LIMITED * float(seen.delivered[-1])
     for row in of_use(run):
-        name = controller(row["cc"], f"the flow {row['label']}")
-        flow = {"cc": name, "start": f"{row['start_ns']} ns", "ack": acks}
-        if row["finish_ns"] is not None:
+        name = controller(row["cc"], f"the flow {row['label']}", row["flow"])
+        flow = {"cc": name, "ack": acks}
+        if row["start_ns"] > origin:
+            flow["start"] = after(row["start_ns"])
+        if between := seen.flows[len(flows)].pauses:
+            # An application that hands over all of its data at once does not pause.
+            flow["stop"] = quantity("_ns", seen.flows[len(flows)].end * 1e9)
+            pauses += [
+                {"when": quantity("_ns", at * 1e9), "flow": {"flow": len(flows), "app": app}}
+                for pause in between
+                for at, app in zip(pause, ("pause", "resume"), strict=True)
+            ]
+        elif row["finish_ns"] is not None:
             flow["app"] = {"size": f"{row['goodput_bytes']} B"}
         elif row["stop_ns"] is not None:
-            flow["stop"] = f"{row['stop_ns']} ns"
+            flow["stop"] = after(row["stop_ns"])
             if is_limited:
                 # When is not known; so much that another path shows, and no more.
                 flow["app"] = {"size": f"{row['goodput_bytes'] * 3 // 2} B"}
         flows.append(flow)
     times = {"duration": seen.duration, "sample_interval": seen.step}
     return {
-        "run": {key: f"{round(time * 1e9)} ns" for key, time in times.items()},
+        "run": {key: quantity("_ns", time * 1e9) for key, time in times.items()},
         "flows": flows,
-        "events": [],
+        "events": pauses,
     }
 
 
 def _text(base: dict[str, Any], path: Path, model: Model) -> str:
     """Write the scenario of a path and a model."""
-    kept = 1.0 if path.is_gross else model.kept
     stray = model.parameters.get("stray", 0.0)
-    rates = [quantity("_bps", one.guess / kept * (1 + stray)) for one in path.stretches]
+    scale = (1 + stray) / (1.0 if path.is_gross else model.kept)
+    if "link_bps" in model.parameters:
+        scale = model.parameters["link_bps"] / max(one.guess for one in path.stretches) / model.kept
+    rates = [quantity("_bps", one.guess * scale) for one in path.stretches]
     rtt = quantity("_ns", (path.rtt.value or 0.0) * (1 - stray) * 1e9)
     link = {"rate": rates[0], "rtt": rtt, **model.settings}
     changes = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from paceline import batch, guests
@@ -45,8 +46,6 @@ class Model:
         found: dict[str, Any] = {"queue": queue}
         if self.loss:
             found["loss"] = f"{max(self.loss, 1e-6) * 100:.4f} %"
-        if "link_bps" in given:
-            found["rate"] = quantity("_bps", given["link_bps"] / self.kept)
         if self.name == "policer":
             found["policer"] = {
                 "rate": quantity("_bps", given["police_bps"]),
@@ -224,6 +223,13 @@ class Judged:
     calm: int
     #: The data of its flows' ends.
     seen: Observed
+    #: The distance of its runs with different seeds from each other.
+    spread: float = 0.0
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it explains the record: of few losses each seed has others."""
+        return self.distance <= max(POOR, 1.5 * self.spread)
 
     def __lt__(self, other: Judged) -> bool:
         return self.distance < other.distance
@@ -231,6 +237,8 @@ class Judged:
 
 #: Seeds with which a model that draws random numbers is run.
 SEEDS = (1, 2, 3)
+#: At a larger distance a model does not explain a record.
+POOR = 0.25
 #: The factors by which parameters are changed, in turn, to find nearer ones.
 FACTORS = (1.5, 1.2, 1.08)
 #: At this distance a model explains a record, and none with more parameters is needed.
@@ -364,7 +372,10 @@ class Judge:
         for number, runs in sorted(found.items()):
             _, _, calm, first = min(runs, key=lambda each: each[0])
             apart = float(np.mean([apart for _, apart, _, _ in runs]))
-            judged.append(Judged(models[number], apart, calm, first))
+            each = [traits(seen) for _, _, _, seen in runs]
+            pairs = [one.distance(other) for one, other in combinations(each, 2)]
+            spread = float(np.mean(pairs)) if pairs else 0.0
+            judged.append(Judged(models[number], apart, calm, first, spread))
         return judged
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -60,6 +60,11 @@ class Flow:
     is_imported: bool = False
     #: Whether deliveries are what was acknowledged: iperf3 counts what it has written.
     is_acknowledged: bool = True
+    #: The payload that was handed over, and when the last of it was.
+    goodput_bytes: int = 0
+    end: float = 0.0
+    #: When its application had nothing to send, from the sender's side.
+    pauses: Sequence[tuple[float, float]] = ()
 
     @property
     def packet(self) -> int:
@@ -275,9 +280,11 @@ class Observed:
     def metrics(self) -> dict[str, float | None]:
         """The displayed values, by names with units: of these flows only."""
         rtts = np.concatenate([flow.rtt[np.isfinite(flow.rtt)] for flow in self.flows]) * 1e9
-        delivered = sum(flow.delivered[-1] * flow.payload / flow.packet for flow in self.flows)
+        # As everywhere: payload in order, over the time in which a flow was active.
+        span = max(flow.end for flow in self.flows) - min(flow.start for flow in self.flows)
+        moved = sum(flow.goodput_bytes for flow in self.flows)
         return {
-            "goodput_bps": float(delivered) * 8 / self.duration,
+            "goodput_bps": moved * 8 / max(span, 1e-9),
             **{
                 f"rtt_p{n}_ns": float(np.quantile(rtts, n / 100)) if len(rtts) else None
                 for n in (50, 95, 99)
@@ -312,11 +319,18 @@ def of_use(run: Run) -> list[dict[str, Any]]:
     return [row for row in rows if row["goodput_bytes"] > LEAST_SHARE * total]
 
 
+def begin(run: Run) -> float:
+    """Return when the first flow of a recording begins, in seconds: there a scenario begins."""
+    starts = [row["start_ns"] for row in of_use(run)] if run.source is not None else []
+    return min(starts, default=0) / 1e9
+
+
 def observe(run: Run) -> Observed:
     """Extract the ends' view from a run."""
-    flows = []
+    flows: list[Flow] = []
     table = run.samples.sort("flow", "t_ns")
     packets = _packets(run)
+    origin = begin(run)
     for row in of_use(run):
         seen = table.filter(flow=row["flow"])
         captured = None if packets is None else packets.filter(flow=row["flow"])
@@ -340,17 +354,19 @@ def observe(run: Run) -> Observed:
         delivered, arrivals = column("delivered_bytes"), None
         if captured is not None:
             delivered = covered(captured, t)
-            arrivals = _arrivals(captured, payload, header)
+            times, sizes = _arrivals(captured, payload, header)
+            arrivals = times - origin, sizes
             sent = _passed(captured, ("send", "retransmit"), payload, t)
             lost = _passed(captured, ("retransmit",), payload, t)
         # A row repeats the latest RTT: where nothing was acknowledged none was measured.
         rtt[np.diff(delivered, prepend=0.0) <= 0] = np.nan
+        ended = row["finish_ns"] if row["stop_ns"] is None else row["stop_ns"]
         flows.append(
             Flow(
-                start=row["start_ns"] / 1e9,
+                start=row["start_ns"] / 1e9 - origin,
                 payload=payload,
                 header=header,
-                t=t,
+                t=t - origin,
                 delivered=delivered * (payload + header) / payload,
                 sent=sent,
                 lost=lost,
@@ -360,12 +376,33 @@ def observe(run: Run) -> Observed:
                 arrivals=arrivals,
                 is_imported=run.source is not None,
                 is_acknowledged=run.backend != "iperf3",
+                goodput_bytes=row["goodput_bytes"],
+                end=float(t[-1]) - origin if ended is None else ended / 1e9 - origin,
             )
         )
+        if captured is not None and not flows[-1].is_spaced:
+            flows[-1] = replace(flows[-1], pauses=_pauses(flows[-1], column("in_flight_bytes")))
         _check(row["flow"], flows[-1])
     observed = Observed(flows, max((float(flow.t[-1]) for flow in flows), default=0.0))
     _check_size(observed)
     return observed
+
+
+#: The shortest pause of an application, in seconds and RTTs, and the number that a scenario takes.
+PAUSE, _PAUSE_RTTS, _PAUSES = 0.3, 4, 200
+
+
+def _pauses(flow: Flow, in_flight: Series) -> list[tuple[float, float]]:
+    """Return when nothing was in flight for long, although everything had arrived."""
+    is_idle = (in_flight == 0) & (np.diff(flow.delivered, prepend=0.0) <= 0)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], is_idle.astype(int), [0]])))
+    shortest = max(PAUSE, _PAUSE_RTTS * (flow.least or 0.0))
+    found = [
+        (float(flow.t[first]), float(flow.t[last]))
+        for first, last in zip(edges[::2], edges[1::2], strict=True)
+        if last < len(flow.t) and flow.delivered[first] > 0
+    ]
+    return [one for one in found if one[1] - one[0] > shortest][:_PAUSES]
 
 
 def _segment(packets: pl.DataFrame, row: dict[str, Any]) -> int:

@@ -1,0 +1,354 @@
+"""``paceline advise``: which controller suits the path that recordings show."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from paceline import answers, guests, store
+from paceline.cli import console, files
+from paceline.cli.app import (
+    Controllers,
+    Force,
+    Jobs,
+    Json,
+    Memory,
+    Quiet,
+    app,
+    bounded,
+    examples,
+)
+from paceline.cli.failure import Failure
+from paceline.cli.verbs.fit import described, show
+from paceline.kernel.controller import NAME
+from paceline.names import did_you_mean
+from paceline.quantities import NONE, quantity
+from paceline.show import path
+from paceline.study import advise as study
+from paceline.study import fit
+
+#: How Linux is told to use a controller.
+_SYSCTL = "sudo sysctl -w net.ipv4.tcp_congestion_control="
+_SET = {
+    "cubic": [_SYSCTL + "cubic"],
+    "cubic-linux": [_SYSCTL + "cubic"],
+    "reno": [_SYSCTL + "reno"],
+    "bbr1": ["sudo modprobe tcp_bbr", _SYSCTL + "bbr"],
+    "bbr3": ["sudo paceline kernel load", _SYSCTL + NAME],
+    "bbr3-linux": ["sudo paceline kernel load", _SYSCTL + NAME],
+}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    cc: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            consume_multiple=True,
+            help=f"Controllers to compare. Default: {', '.join(study.CANDIDATES)}.",
+        ),
+    ] = None
+    beside: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            consume_multiple=True,
+            help='Other flows on the path, such as "cubic:2" for two of CUBIC. Default: nothing.',
+        ),
+    ] = None
+    for_: Annotated[
+        Literal["throughput", "latency", "sharing"] | None,
+        Parameter(name="--for", help="What matters most. Default: all three are shown."),
+    ] = None
+    paths: Annotated[int, Parameter(validator=bounded(10, 1000, "from 10 to 1000"))] = study.PATHS
+    """Number of paths that are drawn from what the recordings allow."""
+    sender: str | None = None
+    """Controller of the recorded flows. Default: what their packets say."""
+    out: Path | None = None
+    """Page to write. Default: NAME-advice.html, here."""
+    controller: Controllers = None
+    force: Force = False
+    jobs: Jobs = None
+    quiet: Quiet = False
+    memory: Memory = None
+    json: Json = False
+
+
+@app.command(
+    help_epilogue=examples(
+        "advise upload.pcapng",
+        "advise morning.pcapng evening.pcapng --for throughput",
+        "advise server.sqlog.gz --cc cubic bbr3 --beside cubic:2 --json",
+        "advise runs/mine --controller mine=mine.py --cc mine cubic bbr3",
+    )
+)
+def advise(
+    recordings: Annotated[
+        list[str],
+        Parameter(
+            negative="",
+            help="Recordings of one path: captures, qlogs, iperf3's JSON, runs' folders. Or a "
+            "scenario.",
+        ),
+    ],
+    /,
+    *,
+    options: Options = Options(),
+) -> None:
+    """Say which controller suits the path that recordings show.
+
+    First it says what the recordings show. If the application or the receive window is the limit,
+    no controller helps, and nothing is compared. Otherwise the path is fitted (`paceline fit`), and
+    several paths are drawn from what is not known of it. Each controller runs over each of them,
+    with the recording's own traffic: sizes, pauses and times.
+
+    The ranking compares pairs of runs on the same path. Differences of up to 5 % are none. One is
+    certain if chance hardly gives it, and if it is on 90 % of the paths. The harm to others is what
+    a flow of CUBIC loses beside the controller, against CUBIC beside CUBIC. Then the two parameters
+    that are known least are varied, to find where the answer turns. If no model reproduces a
+    recording, nothing is recommended.
+    """
+    asked = _asked(options)
+    place = options.out or Path(f"{files.stem(recordings[0])}-advice.html")
+    if options.out is not None:
+        store.check(place, force=options.force)
+    found = [_read(name, options) for name in recordings]
+    limits = [one.limits.sentence for one in found]
+    free = [one for one, limit in zip(found, limits, strict=True) if limit is None]
+    lead = [f"{one.name}: {said}" for one, said in zip(found, limits, strict=True) if said]
+    near = [one for one in free if one.is_near]
+    if free and not near:
+        lead.append("No model reproduces what was recorded, so no controller is recommended.")
+    advice = None
+    if near:
+        runs = study.Study(near, asked, options.for_ or "throughput")
+        with console.progress("advise", len(runs)) as watch:
+            advice = runs.run(watch)
+    aims = [options.for_] if options.for_ else list(study.AIMS)
+    recommended = None
+    if advice is not None:
+        lead += [advice.sentence(aim) for aim in aims]
+        recommended = advice.recommended(near[0].senders)
+        lead.append(_recommendation(recommended, near[0].senders))
+        lead += [turn.sentence for turn in advice.turns]
+    unknown = _unknown(found, advice)
+    commands = _commands(recordings, options, near, recommended)
+    value: answers.Advice = {
+        "limited": bool(found) and not free,
+        "recommended": recommended,
+        "sentences": lead,
+        "recordings": [_shown(one) for one in found],
+        "ranking": [] if advice is None else [_row(row) for row in advice.rows],
+        "best": {} if advice is None else {aim: advice.best(aim) for aim in aims},
+        "turns": [] if advice is None else [turn.as_json() for turn in advice.turns],
+        "unknown": unknown,
+        "commands": commands,
+        "page": str(place),
+    }
+    rows = [] if advice is None else [_cells(row, advice) for row in advice.rows]
+    text = study.page(
+        advice,
+        title=", ".join(recordings),
+        lead=lead,
+        heads=_HEADS,
+        rows=rows,
+        shown=[line for one in found for line in one.sentences],
+        path=path.boxes(near[0].scenario) if near else [],
+        unknown=unknown,
+        commands=commands,
+    )
+    if not (place.is_file() and place.read_bytes() == text.encode()):
+        with store.writing(place, force=options.force) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+    console.answer(value, lambda: _tell(found, lead, rows, unknown, commands, place))
+
+
+def _asked(options: Options) -> study.Asked:
+    known = guests.names()
+    beside = []
+    for one in options.beside or ():
+        name, _, count = one.partition(":")
+        if name == "nothing":
+            continue
+        if count and not (count.isdecimal() and 1 <= int(count) <= 100):
+            hint = 'for example --beside "cubic:2"'
+            raise Failure("bad-option", f"--beside takes NAME:COUNT, not {one!r}", hint=hint)
+        beside.append((name, int(count or 1)))
+    names = list(dict.fromkeys(options.cc or study.CANDIDATES))
+    for name in (*names, *(name for name, _ in beside), *filter(None, [options.sender])):
+        if name not in known:
+            hint = did_you_mean(name, known, "`paceline list controllers` shows all")
+            raise Failure("unknown-name", f"no controller is called {name!r}", hint=hint)
+    if len(names) < 2:
+        raise Failure("bad-option", "--cc needs two controllers to compare", hint="name another")
+    return study.Asked(names, tuple(beside), options.paths, options.jobs)
+
+
+def _read(name: str, options: Options) -> study.Recording:
+    """Read a recording and fit its path; a scenario's path is known."""
+    if name.endswith(".toml"):
+        text, place = files.scenario(name)
+        return study.Recording(name, None, text=files.plan(text, place, []).toml)
+    run = files.recording(name)
+    status = console.stderr().status(f"{name}: simulating models of the path")
+    quiet = options.quiet or options.json
+    if not quiet:
+        status.start()
+    try:
+        return study.read(
+            name,
+            run,
+            options.sender,
+            None if quiet else lambda n: status.update(f"{name}: simulated {n} paths"),
+        )
+    except fit.UnfitError as error:
+        hint = "advise needs a record of flows with RTTs"
+        raise Failure("unfit", f"{name}: {error}", hint=hint, file=name) from None
+    finally:
+        status.stop()
+
+
+def _recommendation(name: str | None, senders: Sequence[str]) -> str:
+    if name is None:
+        return "No controller is certainly better than the others, so none is recommended."
+    return f"Keep {name}: no other is certainly better." if name in senders else f"Use {name}."
+
+
+def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
+    """Return what the answer does not know."""
+    told = [f"{one.name}: {one.run.incomplete}." for one in found if one.run and one.run.incomplete]
+    told += [note for one in found if one.fitted is not None for note in one.fitted.notes]
+    if any(one.fitted is not None for one in found):
+        told.append(
+            "A fitted capacity contains the reaction of flows that shared the path: beside another "
+            "controller they take another share."
+        )
+    if advice is not None and advice.swept:
+        names = " and ".join(fit.LABELS.get(n, study.WORDS.get(n, n)) for n in advice.swept)
+        more = "" if advice.turns else ": none of the values that were tried turns the answer"
+        told.append(f"Known least are the {names}{more}.")
+    return told
+
+
+def _commands(
+    recordings: Sequence[str],
+    options: Options,
+    near: Sequence[study.Recording],
+    recommended: str | None,
+) -> list[str]:
+    """Return the commands that repeat it, and those that set the controller."""
+    told = ["paceline advise", *map(shlex.quote, recordings)]
+    for name, given in (
+        ("--cc", options.cc),
+        ("--beside", options.beside),
+        ("--for", [options.for_] if options.for_ else None),
+        ("--controller", options.controller),
+    ):
+        told += [name, *map(shlex.quote, given)] if given else []
+    lines = [" ".join(told)]
+    if near and near[0].fitted is not None:
+        stem = files.stem(near[0].name)
+        own = f"{stem}-fitted.toml"
+        lines.append(f"paceline fit {shlex.quote(near[0].name)} --out {shlex.quote(own)}")
+        cc = recommended or (options.cc or study.CANDIDATES)[0]
+        lines.append(f"paceline run {shlex.quote(own)} --set flows.0.cc={cc} --repeats 10")
+    return lines + _SET.get(recommended or "", [])
+
+
+def _shown(one: study.Recording) -> answers.Advised:
+    return {
+        "file": one.name,
+        "sentences": one.sentences,
+        "limit": one.limits.sentence,
+        "application_ratio": one.limits.application,
+        "window_ratio": one.limits.window,
+        "senders": one.senders,
+        "fit": None if one.fitted is None else described(one.name, None, one.fitted),
+    }
+
+
+def _row(row: study.Row) -> answers.Candidate:
+    harm = row.harm
+    ends = (None if harm is None else harm.change_ends) or (None, None)
+    return {
+        "cc": row.name,
+        "metrics": {name: row.mean(name) for name in row.values},
+        "harm_ratio": 0.0 if harm is None else row.harmed,
+        "harm_low_ratio": None if ends[1] is None else -ends[1],
+        "harm_high_ratio": None if ends[0] is None else -ends[0],
+        "against_best": {
+            aim: None if found is None else found.as_json() for aim, found in row.findings.items()
+        },
+    }
+
+
+_HEADS = (
+    "Controller",
+    "Goodput",
+    "RTT p95",
+    "Retransmits",
+    "Finished in",
+    "CUBIC loses",
+    "Against the best",
+)
+
+
+def _cells(row: study.Row, advice: study.Advice) -> list[str]:
+    found = row.findings[advice.aim]
+    against = "the best"
+    if found is not None:
+        word = {"worse": "", "same": "no difference: "}.get(found.verdict, "not certain: ")
+        ends = advice.against(row)
+        told = NONE if ends is None else f"{100 * ends[0]:+.3g} to {100 * ends[1]:+.3g} %"
+        against = f"{word}{told}"
+    harm, ratio = row.harmed, row.mean("retransmit_ratio")
+    return [
+        row.name,
+        quantity("_bps", row.mean("goodput_bps")),
+        quantity("_ns", row.mean("rtt_p95_ns")),
+        NONE if ratio is None else f"{100 * ratio:.3g} %",
+        quantity("_ns", row.mean("completion_ns")),
+        NONE if harm is None else f"{100 * harm:.0f} %",
+        against,
+    ]
+
+
+def _tell(
+    found: Sequence[study.Recording],
+    lead: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    unknown: Sequence[str],
+    commands: Sequence[str],
+    place: Path,
+) -> None:
+    out = console.stdout()
+    for line in lead:
+        out.print(line, soft_wrap=True)
+    if rows:
+        table = console.table(*_HEADS)
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+    for one in found:
+        out.print(f"What {one.name} shows:", soft_wrap=True)
+        for line in one.sentences:
+            out.print(f"  {line}", soft_wrap=True)
+        if one.fitted is not None:
+            show(one.name, one.fitted, metrics=False)
+    if unknown:
+        out.print("What is not known:")
+        for line in unknown:
+            out.print(f"  {line}", soft_wrap=True)
+    out.print("To repeat it, and to set it:" if len(commands) > 3 else "To repeat it:")
+    for line in commands:
+        out.print(f"  {line}", soft_wrap=True)
+    console.say_file(f"{place}\n")

@@ -1,0 +1,739 @@
+"""Which controller suits a path: what recordings show, and a ranking over the paths they allow."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from paceline import _paceline, answers, batch, guests
+from paceline.later import numpy as np
+from paceline.later import polars as pl
+from paceline.quantities import quantity, scale_of
+from paceline.reading import toml
+from paceline.runs import Run
+from paceline.study import fit
+from paceline.study.compare import Finding, Subject, compare
+from paceline.study.conformance import packets
+from paceline.study.conformance.packets import SHADOWS
+from paceline.study.fit.estimates import Path
+from paceline.study.fit.observed import Flow, Observed, of_use
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Aim = Literal["throughput", "latency", "sharing"]
+
+#: What each aim compares: a metric of the flows, or the goodput of CUBIC beside them.
+AIMS: dict[Aim, str] = {
+    "throughput": "goodput_bps",
+    "latency": "rtt_p95_ns",
+    "sharing": "neighbour_bps",
+}
+#: The controllers of Linux and of QUIC stacks.
+CANDIDATES = ("cubic-linux", "reno", "bbr1", "bbr3-linux", "cubic", "bbr3")
+#: What a controller's harm is to: the first of these that is on the path, or one more flow.
+NEIGHBOURS = ("cubic-linux", "cubic")
+#: Smaller differences are none.
+TOLERANCE = 0.05
+#: One of the paths is the real one: a difference is certain if it is on this share of them.
+SURE = 0.9
+#: Paths in the ensemble, and what they are multiplied by to look for the turn of an answer.
+PATHS = 12
+_AROUND = (-0.25, 0.1, 0.5, 0.9, 1.25)
+#: How many times longer than the recording a transfer of its size may take.
+LONGER = 3
+#: Seeds of each of those paths.
+_SEEDS = (1, 2, 3)
+#: The share of the time in which something is the limit from which on no controller helps.
+LIMIT = 0.6
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The shares of the time in which something other than the path was the limit, if known."""
+
+    application: float | None
+    window: float | None
+
+    @property
+    def sentence(self) -> str | None:
+        """What no controller changes, if that is the limit."""
+        told = {
+            "the receive window is": self.window,
+            "the application, or its send buffer, is": self.application,
+        }
+        most = max(told, key=lambda what: told[what] or 0.0)
+        share = sum(one or 0.0 for one in told.values())
+        if share < LIMIT:
+            return None
+        return (
+            f"For {_percent(told[most])} of the time {most} the limit, and not the path: no "
+            "controller will help."
+        )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A file, what it shows, and the path that it allows."""
+
+    name: str
+    run: Run | None = None
+    #: A path that is known, as a scenario.
+    text: str = ""
+    seen: Observed | None = None
+    path: Path | None = None
+    limits: Limits = Limits(None, None)
+    #: What packets say of flows whose controller the recording does not name.
+    judged: Mapping[int, Sequence[packets.Judged]] = field(default_factory=dict)
+    #: Nothing if something else than the path was the limit.
+    fitted: fit.Fit | None = None
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a model reproduces it."""
+        return self.fitted is None or self.fitted.judged[0].is_near
+
+    @property
+    def scenario(self) -> str:
+        """The scenario of its path."""
+        return self.text if self.fitted is None else self.fitted.text
+
+    @property
+    def senders(self) -> list[str]:
+        """The controllers that sent, as far as they are known."""
+        rows = of_use(self.run) if self.run is not None else []
+        told = (packets.alike(self.judged.get(r["flow"], ())) or [r["cc"]] for r in rows)
+        known = guests.names()
+        return list(dict.fromkeys(name for names in told for name in names if name in known))
+
+    def drawn(self, rng: random.Random) -> str:
+        """Return a path that it allows."""
+        return self.text if self.fitted is None else self.fitted.drawn(rng)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What the recording shows."""
+        run, seen = self.run, self.seen
+        if run is None or seen is None or self.path is None:
+            return [f"{self.name} is a scenario: its path is known."]
+        told = []
+        for row in of_use(run):
+            who, moved = row["label"] or f"flow {row['flow']}", row["goodput_bytes"]
+            names = [SHADOWS[name] for name in packets.alike(self.judged.get(row["flow"], ()))]
+            how = "a controller that its packets do not show"
+            if names:
+                how = f"{' or '.join(names)}, by its packets"
+            elif row["flow"] not in self.judged:
+                how = f"{row['cc']}, as the record says"
+            told.append(f"{who} sent {quantity('_bytes', moved)} with {how}.")
+        values, least = seen.metrics, seen.least
+        told.append(
+            f"Goodput {quantity('_bps', values['goodput_bps'])}; RTT "
+            f"{quantity('_ns', None if least is None else least * 1e9)} at least, "
+            f"{quantity('_ns', values['rtt_p50_ns'])} in the median, "
+            f"{quantity('_ns', values['rtt_p95_ns'])} in the 95th percentile."
+        )
+        acks = run.metrics.get("return_ack_loss_ratio")
+        backlog = quantity("_bytes", self.path.backlog.value)
+        told.append(
+            f"Longest queue {backlog}; lost {_percent(values['lost_ratio'])}; ACKs lost "
+            f"{_percent(acks)}."
+        )
+        return [
+            *told,
+            f"The application was the limit for {_percent(self.limits.application)} of the time, "
+            f"the receive window for {_percent(self.limits.window)}.",
+        ]
+
+
+def read(
+    name: str, run: Run, cc: str | None = None, progress: Callable[[int], object] | None = None
+) -> Recording:
+    """Say what limits a recording, and fit its path if that is the limit; raises `UnfitError`."""
+    seen, path = fit.ends(run)
+    found = Recording(name, run, seen=seen, path=path, limits=_limits(run, seen, path))
+    if found.limits.sentence is not None:
+        return replace(found, judged=fit.senders_of(run))
+    fitted = fit.fit(run, cc=cc, progress=progress)
+    return replace(found, judged=fitted.senders, fitted=fitted)
+
+
+#: A queue is none below this wait in seconds, this share of the RTT and this many packets' times.
+_WAIT, _SHARE, _PACKETS = 2e-3, 0.1, 1.5
+#: For this long, in seconds and RTTs, a path without a queue or a loss shows that it is not the
+#: limit, if the rate stays within this factor and below this share of the link's.
+_LASTS, _ROUNDS, _FLAT, _BUSY = 3.0, 20, 1.1, 0.9
+
+
+def _limits(run: Run, seen: Observed, path: Path) -> Limits:
+    """Return what limited the flows, weighted with their time."""
+    rows = [
+        (_own(run, row, flow, path), flow)
+        for row, flow in zip(of_use(run), seen.flows, strict=True)
+    ]
+    found: list[float | None] = []
+    for part in (0, 1):
+        known = [(shares[part], flow.end - flow.start) for shares, flow in rows]
+        time = sum(span for _, span in known)
+        is_known = time > 0 and all(share is not None for share, _ in known)
+        found.append(sum((s or 0.0) * span for s, span in known) / time if is_known else None)
+    return Limits(found[0], found[1])
+
+
+def _own(
+    run: Run, row: Mapping[str, Any], flow: Flow, path: Path
+) -> tuple[float | None, float | None]:
+    """Return the shares of a flow's time in which its application or its window was the limit."""
+    samples = run.samples.filter(pl.col("flow") == row["flow"]).sort("t_ns")
+    told = samples["app_limited"].fill_null(value=False).to_numpy()
+    if told.any() and run.source is None:
+        return float(np.mean(told)), None
+    if flow.least is None or len(flow.t) < 2:
+        return None, None
+    step = float(np.median(np.diff(flow.t)))
+    rate = flow.delivered[-1] / max(flow.end - flow.start, step)
+    wait = max(_WAIT, _SHARE * flow.least, _PACKETS * flow.packet / max(rate, 1.0))
+    is_short = ~(np.nan_to_num(flow.waits) > wait)
+    is_full = _fills(run, row, flow, samples)
+    window = None if is_full is None else float(np.mean(is_full & is_short))
+    lost = np.zeros(len(flow.t)) if flow.lost is None else np.diff(flow.lost, prepend=0.0)
+    calm = is_short & (lost <= 0)
+    shortest = max(round(max(_LASTS, _ROUNDS * flow.least) / step), 3)
+    limited = np.zeros(len(flow.t), bool)
+    rates = [one.rate.value or 0.0 for one in path.stretches if one.rate.high is not None]
+    busy = max(rates, default=math.inf) * _BUSY / 8
+    for first, last in _spans(calm):
+        # Until a flow has started it grows.
+        first = max(first, int(np.searchsorted(flow.t, flow.start + 10 * flow.least)))
+        if last - first < shortest:
+            continue
+        third = (last - first) // 3
+        thirds = [
+            float(flow.delivered[at + third] - flow.delivered[at])
+            for at in (first, last - third - 1)
+        ]
+        paces = [moved / (third * step) for moved in thirds]
+        if min(paces) > 0 and max(paces) / min(paces) < _FLAT and max(paces) < busy:
+            limited[first:last] = True
+    for begin, end in flow.pauses:
+        limited[(flow.t >= begin) & (flow.t <= end)] = True
+    if is_full is not None:
+        limited &= ~is_full
+    return float(np.mean(limited)), window
+
+
+def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) -> Any:
+    """Return whether a capture's flow fills its receiver's window, at each time."""
+    if flow.arrivals is None or flow.least is None:
+        return None
+    acks = run.packets.filter(
+        (pl.col("flow") == row["flow"]) & (pl.col("kind").cast(pl.String) == "ack")
+    )
+    times = acks["t_ns"].cast(float).to_numpy() / 1e9 - row["start_ns"] / 1e9 + flow.start
+    windows = acks["window_bytes"].cast(float).to_numpy()
+    at = np.searchsorted(times, flow.t, side="right") - 1
+    if not len(at) or not len(windows):
+        return None
+    window = np.where(at < 0, np.inf, windows[np.maximum(at, 0)])
+    held = samples["in_flight_bytes"].cast(float).fill_null(0.0).to_numpy()
+    if flow.is_spaced:
+        # At the receiver what is in flight is what arrives in an RTT.
+        before = np.interp(flow.t - flow.least, flow.t, flow.delivered, left=0.0)
+        held = (flow.delivered - before) * flow.payload / flow.packet
+    if np.mean(held > window + 2 * flow.payload) > 0.02:
+        return None  # Its scale is in a handshake that was not captured.
+    full = np.flatnonzero(held >= window - 2 * flow.payload)
+    # Within an RTT of that its data is acknowledged.
+    near = np.searchsorted(full, np.arange(len(flow.t)), side="right") - 1
+    since = (
+        flow.t - flow.t[full[np.maximum(near, 0)]] if len(full) else np.full(len(flow.t), np.inf)
+    )
+    return (near >= 0) & (since <= flow.least)
+
+
+def _spans(flags: Any) -> Iterator[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
+    yield from zip((int(e) for e in edges[::2]), (int(e) for e in edges[1::2]), strict=True)
+
+
+#: Other flows on a path: controllers, and how many of each.
+Company: TypeAlias = "tuple[tuple[str, int], ...]"
+#: By candidate and company, its metrics on each path.
+Values: TypeAlias = "dict[tuple[str, Company], dict[int, dict[str, float]]]"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is compared, and where."""
+
+    candidates: Sequence[str] = CANDIDATES
+    beside: Company = ()
+    paths: int = PATHS
+    threads: int | None = None
+
+
+#: What other parameters of paths are called.
+WORDS = {
+    "rate_bps": "rate",
+    "rtt_s": "base RTT",
+    "size_bytes": "queue",
+    "link_bps": "rate behind what loses packets",
+}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A condition under which another controller is ahead."""
+
+    parameter: str
+    value: float
+    #: The value in BDP, of a queue.
+    bdp: float | None
+    best: str
+    lead: float
+
+    def as_json(self) -> answers.Turned:
+        """Return it as `--json` prints it."""
+        return {
+            "parameter": self.parameter,
+            "value": self.value,
+            "best": self.best,
+            "lead_ratio": self.lead,
+        }
+
+    @property
+    def sentence(self) -> str:
+        """It in words."""
+        unit, scale = (
+            ("_ns", 1e9) if self.parameter in ("rtt_s", "target_s") else (self.parameter, 1)
+        )
+        what = f"a {fit.LABELS.get(self.parameter) or WORDS.get(self.parameter, self.parameter)}"
+        told = quantity(unit, self.value * scale)
+        if unit.endswith("_ratio"):
+            told = f"{100 * self.value:.3g} %"
+        more = "" if self.bdp is None else f" ({self.bdp:.2g} BDP)"
+        return f"With {what} of {told}{more} {self.best} is ahead by {100 * self.lead:.0f} %."
+
+
+@dataclass
+class Row:
+    """A candidate over the ensemble."""
+
+    name: str
+    #: Each metric's value on each path.
+    values: Mapping[str, Sequence[float]]
+    #: The goodput of a neighbour, against its goodput beside another neighbour.
+    harm: Finding | None
+    #: For each aim, the comparison with the best of all; none of the best.
+    findings: dict[Aim, Finding | None] = field(default_factory=dict)
+
+    @property
+    def harmed(self) -> float | None:
+        """What a neighbour loses beside it; nothing of the neighbour's own controller."""
+        if self.harm is None:
+            return 0.0
+        return None if self.harm.change is None else -self.harm.change
+
+    def mean(self, metric: str) -> float | None:
+        """Return the mean of a metric over the paths."""
+        values = self.values.get(metric)
+        return float(np.mean(values)) if values else None
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The ranking of candidates over an ensemble of paths."""
+
+    rows: Sequence[Row]
+    turns: Sequence[Turn]
+    #: The parameters in which a turn was looked for, and the aim.
+    swept: Sequence[str]
+    aim: Aim
+    neighbour: str
+
+    def against(self, row: Row) -> tuple[float, float] | None:
+        """Return the range of a candidate's change against the best on most paths."""
+        best = next(one for one in self.rows if one.findings[self.aim] is None)
+        sides = [one.values.get(AIMS[self.aim], ()) for one in (row, best)]
+        if len(sides[0]) != len(sides[1]) or not sides[0] or min(sides[1]) <= 0:
+            return None
+        changes = np.array(sides[0]) / np.array(sides[1]) - 1
+        low, high = np.quantile(changes, [(1 - SURE) / 2, (1 + SURE) / 2])
+        return float(low), float(high)
+
+    def best(self, aim: Aim) -> list[str]:
+        """Return the candidates that nothing is better than: the one with the best mean first."""
+        leading = [
+            row.name
+            for row in self.rows
+            if (found := row.findings[aim]) is None or found.verdict != "worse"
+        ]
+        first = next(row.name for row in self.rows if row.findings[aim] is None)
+        return sorted(leading, key=lambda name: name != first)
+
+    def recommended(self, senders: Sequence[str]) -> str | None:
+        """Return the sender's own controller if none is better, or else the best.
+
+        Of those without a difference it is the one that harms others least.
+        """
+        leading, rows = self.best(self.aim), {row.name: row for row in self.rows}
+        if own := [name for name in leading if name in senders]:
+            return own[0]
+        if len(leading) == len(self.rows):
+            return None
+        alike = [name for name in leading if _verdict(rows[name].findings[self.aim]) == "same"]
+        return min(alike, key=lambda name: rows[name].harmed or 0.0)
+
+    def sentence(self, aim: Aim) -> str:
+        """Return the answer for an aim."""
+        first, *others = self.best(aim)
+        rows = {row.name: row for row in self.rows}
+        ends = {"throughput": "the highest goodput", "latency": "the lowest 95th RTT"}
+        what = ends.get(aim, "the least harm to CUBIC beside it")
+        if len(others) + 1 == len(rows):
+            return f"For {aim}: no difference is certain between the controllers."
+        behind = [row for row in self.rows if row.name not in (first, *others)]
+        changes = sorted(abs(_change(row.findings[aim])) for row in behind)
+        by = f"the others differ by {_percent(changes[0])} to {_percent(changes[-1])} from that"
+        if len(changes) == 1:
+            by = f"{behind[0].name} differs by {_percent(changes[0])} from that"
+        if not others:
+            return f"For {aim}: {first} has {what}; {by}."
+        unsure = [name for name in others if _verdict(rows[name].findings[aim]) != "same"]
+        names = f"{', '.join([first, *others[:-1]])} and {others[-1]}"
+        word = "but no difference between them is certain" if unsure else "without a difference"
+        return f"For {aim}: {names} have {what}, {word}; {by}."
+
+
+def _percent(share: float | None) -> str:
+    return "not known" if share is None else f"{100 * share:.3g} %"
+
+
+def _change(found: Finding | None) -> float:
+    return (found.change if found is not None else None) or 0.0
+
+
+def _verdict(found: Finding | None) -> str:
+    return "same" if found is None else found.verdict
+
+
+@dataclass(frozen=True)
+class Case:
+    """A path with a candidate and its company, of which the last one's loss counts."""
+
+    text: str
+    cc: str
+    company: Company
+    seed: int
+    path: int
+
+    @property
+    def own(self) -> int:
+        """The number of the recording's flows."""
+        return sum(flow.get("count", 1) for flow in toml(self.text)["flows"])
+
+    def job(self) -> batch.Job:
+        """Return the job that runs it."""
+        flows = enumerate(toml(self.text)["flows"])
+        given = tuple((f"flows.{n}.cc", self.cc) for n, flow in flows if "stack" not in flow)
+        text = self.text + "".join(
+            f'\n[[flows]]\ncc = "{name}"\ncount = {count}\n' for name, count in self.company
+        )
+        length = guests.check(text, "advised.toml", given, sweep=False).duration_ns
+        if all("size" in flow.get("app", ()) for flow in toml(self.text)["flows"]):
+            # Another controller may need longer for the same data.
+            length *= LONGER
+            given += (("run.duration", quantity("_ns", length)),)
+        return batch.Job(text, given, self.seed, "sim", "advised.toml", length)
+
+    def measure(self, run: Run) -> dict[str, float]:
+        """Return the metrics of its flows together, and the mean goodput of its neighbours."""
+        own, metrics = self.own, run.flow_metrics
+        rows = list(run.flows.sort("flow").iter_rows(named=True))[:own]
+        end = int(run.samples["t_ns"].max() or 0)  # type: ignore[arg-type]
+        last = max(row["finish_ns"] or row["stop_ns"] or end for row in rows)
+        span = max(last - min(row["start_ns"] for row in rows), 1)
+        found = {"goodput_bps": sum(row["goodput_bytes"] for row in rows) * 8e9 / span}
+        for name in ("rtt_p95_ns", "retransmit_ratio", "completion_ns"):
+            known = [one[name] for one in metrics[:own] if one.get(name) is not None]
+            if len(known) == own:
+                found[name] = max(known)
+        if self.company:
+            beside = [one["goodput_bps"] or 0.0 for one in metrics[-self.company[-1][1] :]]
+            found["neighbour_bps"] = sum(beside) / len(beside)
+        return found
+
+
+class Study:
+    """The runs of candidates over the paths that recordings allow."""
+
+    def __init__(self, recordings: Sequence[Recording], asked: Asked, aim: Aim) -> None:
+        self.asked, self.aim = asked, aim
+        self._first = recordings[0]
+        rng = random.Random(1)
+        paths = [recordings[n % len(recordings)].drawn(rng) for n in range(asked.paths)]
+        given = dict(asked.beside)
+        #: The controller of the neighbours, which come last.
+        self.neighbour = next((name for name in NEIGHBOURS if name in given), NEIGHBOURS[0])
+        others = tuple(one for one in asked.beside if one[0] != self.neighbour)
+        self._beside: Company = (*others, (self.neighbour, given.get(self.neighbour, 1)))
+        self._company = self._beside if self.neighbour in given else asked.beside
+        self._cases = [
+            Case(text, cc, company, n + 1, n)
+            for n, text in enumerate(paths)
+            for cc in dict.fromkeys((*asked.candidates, self.neighbour))
+            for company in dict.fromkeys((self._company, self._beside))
+            if cc in asked.candidates or company == self._beside
+        ]
+        self._sweep = list(self._around()) if self._first.fitted is not None else []
+        company = self._beside if aim == "sharing" else self._company
+        self._turned = [
+            Case(text, cc, company, seed, -1 - n)
+            for n, (_, _, text) in enumerate(self._sweep)
+            for cc in asked.candidates
+            for seed in _SEEDS
+        ]
+        self._jobs = [case.job() for case in (*self._cases, *self._turned)]
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def _around(self) -> Iterator[tuple[str, float, str]]:
+        """Yield paths on which the two parameters that are known least have other values."""
+        fitted = self._first.fitted
+        assert fitted is not None
+        model, known = fitted.near[0]
+        every = {"rate_bps": (fitted.rate, 0.0), "rtt_s": (fitted.rtt, 0.0)}
+        every |= {n: one for n, one in fitted.unsure(model, known).items() if n in model.parameters}
+        spans = {name: fit.span(*one) for name, one in every.items()}
+        least = sorted(spans, key=lambda n: spans[n][0] / spans[n][1])
+        for name in least[:2]:
+            low, high = spans[name]
+            # Beyond the ends, too: a known value may be another one tomorrow.
+            low, high = min(low, high / 4), max(high, low * 4)
+            for part in _AROUND:
+                value = math.exp(math.log(low) + part * (math.log(high) - math.log(low)))
+                if name == "rate_bps":
+                    text = fitted.scenario(model, value / (fitted.rate.value or value))
+                elif name == "rtt_s":
+                    text = fitted.scenario(model, rtt=value)
+                else:
+                    given = {**model.parameters, name: value}
+                    text = fitted.scenario(replace(model, parameters=given))
+                yield name, value, text
+
+    def run(self, watch: batch.Watch) -> Advice:
+        """Run everything, and rank the candidates."""
+        cases = [*self._cases, *self._turned]
+        found: dict[int, dict[str, float]] = {}
+
+        class Heard(batch.Watch):
+            def finished(self, number: int, outcome: batch.Outcome) -> None:
+                found[number] = outcome.kept
+
+            def progress(self, seen: Any) -> None:
+                watch.progress(seen)
+
+        batch.execute(
+            self._jobs,
+            lambda number, _, run: cases[number].measure(run),
+            executor=batch.locally(self.asked.threads),
+            watch=Heard(),
+        )
+        values: Values = {}
+        for number, case in enumerate(self._cases):
+            values.setdefault((case.cc, case.company), {})[case.path] = found[number]
+        turned = {
+            (case.path, case.cc, case.seed): found[len(self._cases) + n]
+            for n, case in enumerate(self._turned)
+        }
+        rows = [self._row(cc, values) for cc in self.asked.candidates]
+        first = {aim: max(rows, key=lambda row: _score(row, aim)).name for aim in AIMS}
+        for row in rows:
+            row.findings |= {aim: self._against(first[aim], row.name, aim, values) for aim in AIMS}
+        rows.sort(key=lambda row: -_score(row, self.aim))
+        advice = Advice(rows, (), [], self.aim, self.neighbour)
+        swept = list(dict.fromkeys(name for name, _, _ in self._sweep))
+        return replace(advice, turns=list(self._turns(advice, turned)), swept=swept)
+
+    def _row(self, cc: str, values: Values) -> Row:
+        alone, beside = values[cc, self._company], values[cc, self._beside]
+        names = dict.fromkeys(name for one in alone.values() for name in one)
+        told = {n: [one[n] for one in alone.values() if n in one] for n in names}
+        told["neighbour_bps"] = [one["neighbour_bps"] for one in beside.values()]
+        return Row(cc, told, self._against(self.neighbour, cc, "sharing", values))
+
+    def _against(self, old: str, new: str, aim: Aim, values: Values) -> Finding | None:
+        """Compare a candidate with another over the paths."""
+        if old == new:
+            return None
+        company = self._beside if aim == "sharing" else self._company
+        metric = "rtt_p95_ns" if aim == "latency" else "goodput_bps"
+        sides = []
+        for cc in (old, new):
+            runs = {
+                (path,): {"metrics": {metric: one.get(AIMS[aim])}, "flows": []}
+                for path, one in values[cc, company].items()
+            }
+            sides.append(Subject(cc, {"": runs}))
+        # As many comparisons are made as there are other candidates.
+        level = 0.05 / max(len(self.asked.candidates) - 1, 1)
+        for found in compare(sides[0], sides[1], [metric], tolerance=TOLERANCE, level=level):
+            signs = found.difference.signs if found.difference is not None else None
+            if signs is None or max(signs) >= SURE * sum(signs) or found.verdict == "same":
+                return found
+            return replace(found, verdict="unclear")
+        return None
+
+    def _turns(self, advice: Advice, turned: Mapping[tuple[int, str, int], Any]) -> Iterator[Turn]:
+        """Yield where another controller is ahead of all that are best over the ensemble."""
+        metric, leading = AIMS[self.aim], advice.best(self.aim)
+        fitted = self._first.fitted
+        for n, (name, value, _) in enumerate(self._sweep):
+            means = {
+                cc: float(
+                    np.mean([turned[-1 - n, cc, seed].get(metric, math.nan) for seed in _SEEDS])
+                )
+                for cc in self.asked.candidates
+            }
+            if any(math.isnan(mean) or mean <= 0 for mean in means.values()):
+                continue
+            sign = -1 if self.aim == "latency" else 1
+            best = max(means, key=lambda cc: sign * means[cc])
+            lead = min(abs(means[best] / means[cc] - 1) for cc in leading)
+            if best not in leading and lead > TOLERANCE:
+                bdp = None
+                if name == "size_bytes" and fitted is not None:
+                    bdp = value * 8 / fitted.path.stretches[0].guess / (fitted.rtt.value or 1.0)
+                yield Turn(name, value, bdp, best, lead)
+
+
+def _score(row: Row, aim: Aim) -> float:
+    """Return the mean of a metric's logarithm: higher is better."""
+    values = [max(value, 1.0) for value in row.values.get(AIMS[aim], ())]
+    mean = float(np.mean(np.log(values))) if values else -math.inf
+    return -mean if aim == "latency" and values else mean
+
+
+def draw(advice: Advice) -> Figure:
+    """Draw the goodput over the 95th RTT of each candidate: its mean and one deviation of paths."""
+    from matplotlib.patches import Ellipse
+
+    from paceline.show.figure import literal
+    from paceline.show.palette import QUANTITIES
+    from paceline.study.canvas import canvas, styled
+
+    both = [
+        [row.values.get(name, ()) for name in ("rtt_p95_ns", "goodput_bps")] for row in advice.rows
+    ]
+    tops = [
+        max((max(values) for values in side if values), default=1.0)
+        for side in zip(*both, strict=True)
+    ]
+    across, up = scale_of("_ns", tops[0]), scale_of("_bps", tops[1])
+    with styled():
+        figure = canvas(
+            6.4, 4.0, "Goodput over the 95th RTT: means, and one deviation over the paths"
+        )
+        axes = figure.subplots()
+        for nth, (row, (rtts, goodputs)) in enumerate(zip(advice.rows, both, strict=True)):
+            if not rtts or len(rtts) != len(goodputs):
+                continue
+            colour = QUANTITIES[nth % len(QUANTITIES)]
+            points = np.array([np.array(rtts) / across.size, np.array(goodputs) / up.size])
+            sizes, turns = np.linalg.eigh(np.cov(points))
+            width, height = 2 * np.sqrt(np.maximum(sizes, 0.0))
+            angle = float(np.degrees(np.arctan2(turns[1, 0], turns[0, 0])))
+            middle = points.mean(axis=1)
+            shape = Ellipse(middle, width, height, angle=angle, facecolor=colour, alpha=0.15)
+            axes.add_patch(shape)
+            axes.plot(*middle, "o", color=colour, markersize=4, label=row.name)
+        axes.autoscale_view()
+        axes.set_xlabel(f"95th RTT ({across.unit}), left is better")
+        axes.set_ylabel(f"goodput ({up.unit}), up is better")
+        axes.legend(fontsize=7)
+    return literal(figure)
+
+
+#: The page: sentences, the ranking, the picture, the path, and what is not known.
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Which controller for {{ title }} &ndash; Paceline</title>
+<link rel="icon" href="data:,">
+<style>{{ style|safe }}
+td, th { padding: 5px 14px 5px 0; text-align: right; border-bottom: 1px solid var(--line); }
+td:first-child, th:first-child { text-align: left; }
+img { width: 960px; max-width: max(100%, 640px); height: auto; display: block; }
+.scrolls { overflow-x: auto; }
+</style>
+</head>
+<body>
+<header>
+<h1>Which controller for {{ title }}</h1>
+{% for line in lead %}<p class="lead">{{ line }}</p>{% endfor %}
+<p>Paceline {{ version }}</p>
+</header>
+<main>
+{% if rows %}
+<section>
+<h2>Ranking</h2>
+<div class="scrolls" tabindex="0"><table>
+<thead><tr>{% for head in heads %}<th>{{ head }}</th>{% endfor %}</tr></thead>
+<tbody>
+{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}
+</tbody>
+</table></div>
+<figure class="scrolls" tabindex="0"><img alt="Goodput over the 95th RTT of each controller"
+ src="data:image/png;base64,{{ picture }}"></figure>
+</section>
+{% endif %}
+<section>
+<h2>What the recording shows</h2>
+{% for line in shown %}<p>{{ line }}</p>{% endfor %}
+</section>
+{% if path %}
+<section>
+<h2>The fitted path</h2>
+<div class="scrolls" tabindex="0"><ol class="path">
+{% for box in path %}<li class="{{ box.kind }}"><b>{{ box.title }}</b>
+{% for line in box.lines %}<span>{{ line }}</span>{% endfor %}</li>{% endfor %}
+</ol></div>
+</section>
+{% endif %}
+<section>
+<h2>What is not known</h2>
+{% for line in unknown %}<p>{{ line }}</p>{% endfor %}
+</section>
+<section>
+<h2>Commands</h2>
+<pre tabindex="0">{% for line in commands %}{{ line }}
+{% endfor %}</pre>
+</section>
+</main>
+</body>
+</html>
+"""
+
+
+def page(advice: Advice | None, **values: Any) -> str:
+    """Return the page with these texts, which works without anything else."""
+    import base64
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+
+    from paceline.show.figure import saved
+
+    picture = "" if advice is None else base64.b64encode(saved(draw(advice), "png")).decode()
+    style = (files("paceline") / "web" / "report.css").read_text("utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(_PAGE).render(
+        picture=picture, style=style, version=_paceline.__version__, **values
+    )
