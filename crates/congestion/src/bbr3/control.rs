@@ -64,6 +64,7 @@ impl Bbr3 {
     /// `ProbeRTTCwnd` (5.6.4.5). The floor keeps it reachable.
     pub(super) fn probe_rtt_cwnd(&self) -> Bytes {
         self.bdp_multiple(self.bw, self.parameters.probe_rtt_cwnd_gain)
+            .min(self.probe_rtt_cap)
             .max(self.min_pipe_cwnd())
     }
 

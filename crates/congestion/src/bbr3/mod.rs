@@ -102,6 +102,10 @@ pub struct Bbr3 {
     bw_shortterm: Rate,
     bw_latest: Rate,
     cycle_count: u32,
+    /// When the filter last advanced, and whether it has since had a sample that is not
+    /// application-limited; for `advance_after`.
+    max_bw_stamp: Instant,
+    max_bw_sampled: bool,
 
     // Data volume model (2.9.2).
     min_rtt: Duration,
@@ -157,6 +161,13 @@ pub struct Bbr3 {
     /// This ACK was handled in ProbeRTT, also if it ended ProbeRTT.
     marks_app_limited: bool,
     idle_restart: bool,
+    // For its options: min_rtt before this ACK, the bound of the window, the delivery rate before
+    // the window shrank, what was delivered by then, and whether the path then showed no queue.
+    prior_min_rtt: Duration,
+    probe_rtt_cap: Bytes,
+    probe_rtt_prior_bw: Rate,
+    probe_rtt_delivered: Bytes,
+    probe_rtt_drained: bool,
 
     // Undo (5.5.11).
     undo_state: UndoState,
@@ -191,6 +202,8 @@ impl Bbr3 {
             bw_shortterm: Rate::INFINITE,
             bw_latest: Rate::ZERO,
             cycle_count: 0,
+            max_bw_stamp: config.now,
+            max_bw_sampled: false,
             min_rtt: config.srtt.unwrap_or(Duration::MAX),
             min_rtt_stamp: config.now,
             inflight_shortterm: Bytes::INFINITE,
@@ -231,6 +244,11 @@ impl Bbr3 {
             probe_rtt_round_done: false,
             marks_app_limited: false,
             idle_restart: false,
+            prior_min_rtt: Duration::MAX,
+            probe_rtt_cap: Bytes::INFINITE,
+            probe_rtt_prior_bw: Rate::ZERO,
+            probe_rtt_delivered: Bytes::ZERO,
+            probe_rtt_drained: true,
             undo_state: UndoState::None,
             undo_bw_shortterm: Rate::INFINITE,
             undo_inflight_shortterm: Bytes::INFINITE,
@@ -258,7 +276,7 @@ impl Described for Bbr3 {
     const SUMMARY: &'static str = "BBRv3 as the IETF draft says";
     const SOURCE: &'static str = "draft-ietf-ccwg-bbr-06";
     const PHASES: &'static [&'static str] = State::WORDS;
-    const MAX_SIZE: usize = 496;
+    const MAX_SIZE: usize = 560;
 
     fn needs(_parameters: &Self::Parameters) -> Signals {
         Signals {

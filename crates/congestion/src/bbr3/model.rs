@@ -1,6 +1,6 @@
 //! The network path model (5.5): rounds, bandwidth, aggregation.
 
-use paceline_units::{Bytes, Duration, Gain, Rate};
+use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
 
 use super::Bbr3;
 use crate::Ack;
@@ -27,12 +27,15 @@ impl Bbr3 {
         if rate > Rate::ZERO && (rate >= self.max_bw || !ack.sample.app_limited) {
             self.max_bw_filter[1] = self.max_bw_filter[1].max(rate);
             self.max_bw = self.max_bw_filter[0].max(self.max_bw_filter[1]);
+            self.max_bw_sampled |= !ack.sample.app_limited;
         }
     }
 
     /// `AdvanceMaxBwFilter` (5.5.6). Advancing the window takes effect at once, and a cycle without
     /// a sample does not empty it (divergence 14).
-    pub(super) fn advance_max_bw_filter(&mut self) {
+    pub(super) fn advance_max_bw_filter(&mut self, now: Instant) {
+        self.max_bw_stamp = now;
+        self.max_bw_sampled = false;
         self.cycle_count = self.cycle_count.wrapping_add(1);
         if self.max_bw_filter[1] > Rate::ZERO {
             self.max_bw_filter = [self.max_bw_filter[1], Rate::ZERO];

@@ -59,6 +59,23 @@ parameters! {
         probe_wait: Millis(0, HOUR_MS) = Duration::from_secs(2);
         /// Random addition to it, uniform (5.3.3.8)
         probe_wait_random: Millis(0, HOUR_MS) = Duration::from_secs(1);
+        /// Advance the filter of max_bw on entering ProbeBW_DOWN, as the draft's pull request 5
+        /// proposes, and not at the end of the round that follows (5.5.6)
+        advance_on_down: Flag = false;
+        /// Advance it also after this time, if its slot has a sample that is not
+        /// application-limited; zero: never (the draft has no such rule)
+        advance_after: Millis(0, HOUR_MS) = Duration::ZERO;
+        /// Enter ProbeRTT only between bandwidth probes, not from ProbeBW_REFILL to the round after
+        /// ProbeBW_UP, so that the filter can advance (the draft has no such rule)
+        probe_rtt_waits: Flag = false;
+        /// Window of ProbeRTT from the delivery rate of the round before it, if that is below bw
+        /// (the draft has no such rule)
+        probe_rtt_latest_bw: Flag = false;
+        /// Window of ProbeRTT from the min_rtt before it expired, as the draft's issue 109 proposes
+        probe_rtt_prior_min_rtt: Flag = false;
+        /// min_rtt rises only after a ProbeRTT in which the delivery rate fell to three quarters or
+        /// less: half of a BDP in flight shows a path without a queue (the draft has no such rule)
+        min_rtt_if_drained: Flag = false;
     }
 }
 

@@ -8,6 +8,9 @@ use crate::Ack;
 impl Bbr3 {
     /// `StartProbeBW_DOWN`. Each state sets its gains (divergence 2).
     pub(super) fn start_probe_bw_down(&mut self, now: Instant) {
+        if self.parameters.advance_on_down {
+            self.advance_max_bw_filter(now);
+        }
         self.reset_congestion_signals();
         self.probe_up_acked_per_inc = Bytes::INFINITE;
         self.pick_probe_wait();
@@ -53,7 +56,14 @@ impl Bbr3 {
 
     /// `UpdateProbeBWCyclePhase`.
     pub(super) fn update_probe_bw_cycle_phase(&mut self, ack: &Ack, rate: Rate) {
-        if !self.full_bw_reached || self.adapt_long_term_model(ack) {
+        if !self.full_bw_reached {
+            return;
+        }
+        let after = self.parameters.advance_after;
+        if after > Duration::ZERO && self.max_bw_sampled && ack.now > self.max_bw_stamp + after {
+            self.advance_max_bw_filter(ack.now);
+        }
+        if self.adapt_long_term_model(ack) {
             return;
         }
         if self.state == State::Up {
@@ -87,8 +97,9 @@ impl Bbr3 {
             // End of samples from the bandwidth probing phase.
             self.is_bw_probe_sample = false;
             self.ack_phase = AckPhase::Init;
-            if self.state.is_probe_bw() && !ack.sample.app_limited {
-                self.advance_max_bw_filter();
+            let advances = !self.parameters.advance_on_down && !ack.sample.app_limited;
+            if self.state.is_probe_bw() && advances {
+                self.advance_max_bw_filter(ack.now);
             }
             // Precautionary probing, acceleration (5.3.3.6): the brief probe went well.
             if self.state.is_probe_bw()

@@ -208,13 +208,13 @@ fn the_max_filter_spans_two_cycles() {
     let mut bbr = Bbr3::new(&config(None), Parameters::default());
     bbr.max_bw_filter = [Rate::from_bps(5), Rate::from_bps(9)];
     bbr.max_bw = Rate::from_bps(9);
-    bbr.advance_max_bw_filter();
+    bbr.advance_max_bw_filter(Instant::ZERO);
     assert_eq!(bbr.max_bw_filter, [Rate::from_bps(9), Rate::ZERO]);
     // Without a sample in this cycle the last one is kept.
-    bbr.advance_max_bw_filter();
+    bbr.advance_max_bw_filter(Instant::ZERO);
     assert_eq!(bbr.max_bw, Rate::from_bps(9));
     bbr.max_bw_filter[1] = Rate::from_bps(3);
-    bbr.advance_max_bw_filter();
+    bbr.advance_max_bw_filter(Instant::ZERO);
     assert_eq!(bbr.max_bw, Rate::from_bps(3));
 }
 
@@ -309,6 +309,134 @@ fn an_undo_begins_a_round_at_what_is_delivered_now() {
     bbr.on_spurious(Instant::ZERO, Bytes::new(7000));
     assert_eq!(bbr.state, State::Refill);
     assert_eq!(bbr.next_round_delivered, Bytes::new(7000));
+}
+
+fn with(set: impl FnOnce(&mut Parameters)) -> Bbr3 {
+    let mut parameters = Parameters::default();
+    set(&mut parameters);
+    let mut bbr = Bbr3::new(&config(Some(ms(40))), parameters);
+    bbr.full_bw_reached = true;
+    bbr.state = State::Cruise;
+    bbr.bw_probe_wait = Duration::from_secs(60);
+    bbr.max_bw_filter = [Rate::from_bps(9_000_000), Rate::from_bps(4_000_000)];
+    bbr.max_bw = Rate::from_bps(9_000_000);
+    bbr.bw = bbr.max_bw;
+    bbr.cwnd = Bytes::new(100_000);
+    bbr
+}
+
+/// An acknowledgment at a time, with a sample of 1 Mbit/s.
+fn ack_at(now: Duration) -> Ack {
+    let mut ack = ack();
+    ack.now = Instant::ZERO + now;
+    ack.rtt = Some(ms(400));
+    ack.sample.interval = ms(8);
+    ack
+}
+
+#[test]
+fn the_filter_advances_on_entering_down_or_a_round_later() {
+    for (on_down, after_down, after_round) in [(false, 9, 4), (true, 4, 4)] {
+        let mut bbr = with(|p| p.advance_on_down = on_down);
+        bbr.start_probe_bw_down(Instant::ZERO);
+        assert_eq!(bbr.max_bw, Rate::from_bps(after_down * 1_000_000));
+        bbr.round_start = true;
+        bbr.update_probe_bw_cycle_phase(&ack(), Rate::ZERO);
+        assert_eq!(bbr.max_bw, Rate::from_bps(after_round * 1_000_000));
+        assert_eq!(bbr.cycle_count, 1);
+    }
+}
+
+#[test]
+fn the_filter_advances_by_time_if_its_slot_has_a_full_sample() {
+    for (after, limited, advances) in [
+        (Duration::from_secs(6), false, true),
+        (Duration::from_secs(6), true, false),
+        (Duration::ZERO, false, false),
+    ] {
+        let mut bbr = with(|p| p.advance_after = after);
+        bbr.next_round_delivered = Bytes::INFINITE;
+        let mut early = ack_at(ms(5999));
+        early.sample.app_limited = limited;
+        bbr.on_ack(&early);
+        assert_eq!(bbr.cycle_count, 0);
+        let mut late = ack_at(ms(6001));
+        late.sample.app_limited = limited;
+        bbr.update_probe_bw_cycle_phase(&late, Rate::ZERO);
+        assert_eq!(bbr.cycle_count, u32::from(advances), "{after:?} {limited}");
+    }
+}
+
+#[test]
+fn probe_rtt_waits_for_the_end_of_a_bandwidth_probe() {
+    for (waits, phase, enters) in [
+        (false, AckPhase::Refilling, true),
+        (true, AckPhase::Refilling, false),
+        (true, AckPhase::ProbeFeedback, false),
+        (true, AckPhase::ProbeStopping, false),
+        (true, AckPhase::Init, true),
+    ] {
+        let mut bbr = with(|p| p.probe_rtt_waits = waits);
+        bbr.ack_phase = phase;
+        let due = ack_at(ms(5001));
+        bbr.update_min_rtt(&due);
+        bbr.check_probe_rtt(&due);
+        assert_eq!(bbr.state == State::ProbeRtt, enters, "{waits} {phase:?}");
+        bbr.ack_phase = AckPhase::Init;
+        bbr.update_min_rtt(&due);
+        bbr.check_probe_rtt(&due);
+        assert_eq!(bbr.state, State::ProbeRtt, "put off, and not left out");
+    }
+}
+
+/// Half of 9 Mbit/s over 40 ms are 22.5 kB; over the 400 ms of a `min_rtt` that expires on entry 225;
+/// of 4 Mbit/s over 40 ms 10 kB, over 400 ms 100.
+#[test]
+fn the_window_of_probe_rtt_by_its_options() {
+    for (latest, prior, window) in [
+        (false, false, 225_000),
+        (true, false, 100_000),
+        (false, true, 22_500),
+        (true, true, 10_000),
+    ] {
+        let mut bbr = with(|p| {
+            p.probe_rtt_latest_bw = latest;
+            p.probe_rtt_prior_min_rtt = prior;
+        });
+        bbr.bw_latest = Rate::from_bps(4_000_000);
+        let due = ack_at(ms(10_001));
+        bbr.update_min_rtt(&due);
+        assert_eq!(bbr.min_rtt, ms(400));
+        bbr.check_probe_rtt(&due);
+        assert_eq!(bbr.probe_rtt_cwnd(), Bytes::new(window));
+    }
+}
+
+#[test]
+fn min_rtt_rises_only_after_a_probe_rtt_that_drained() {
+    // 62.5 kB in the 500 ms of the reduced window are 1 Mbit/s: half of 2, nearly all of 1.2.
+    for (option, before, limited, rises) in [
+        (false, 1_200_000, false, true),
+        (true, 1_200_000, false, false),
+        (true, 2_000_000, false, true),
+        (true, 1_200_000, true, true),
+    ] {
+        let mut bbr = with(|p| p.min_rtt_if_drained = option);
+        bbr.bw_latest = Rate::from_bps(before);
+        let mut due = ack_at(ms(5001));
+        due.sample.app_limited = limited;
+        due.in_flight = Bytes::ZERO;
+        bbr.update_min_rtt(&due);
+        bbr.check_probe_rtt(&due);
+        let mut done = ack_at(ms(5501));
+        done.delivered = due.delivered + Bytes::new(62_500);
+        bbr.round_start = true;
+        bbr.check_probe_rtt(&done);
+        assert_ne!(bbr.state, State::ProbeRtt);
+        done.now = Instant::ZERO + ms(10_400);
+        bbr.update_min_rtt(&done);
+        assert_eq!(bbr.min_rtt == ms(400), rises, "{option} {before} {limited}");
+    }
 }
 
 fn lost(packets: u64) -> Lost {
