@@ -458,7 +458,7 @@ impl<'a> Network<'a> {
 
     /// Packets that a queue dropped after accepting them.
     fn tell_drops(&mut self, number: usize) {
-        while let Some((at, frame)) = self.links.get_mut(number).and_then(Link::next_drop) {
+        while let Some((at, frame, _)) = self.links.get_mut(number).and_then(Link::next_drop) {
             let program = Some((frame.flow, packet::payload(&frame.bytes)));
             self.dropped(at, program, Some(&frame));
         }

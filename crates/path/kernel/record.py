@@ -25,8 +25,9 @@ HERE = Path(__file__).resolve().parent
 # 1514 bytes each millisecond: 1500 behind an Ethernet header, which the queues count.
 SHAPER = "rate 12112kbit burst 1600 limit 20mb"
 
-Line = tuple[int, int, int, int]
-"""When in us, bytes, flow, ECN field."""
+Line = tuple[int, ...]
+"""When in us, bytes, flow, ECN field; of TCP also flags (256 for an option that nobody knows), the
+acknowledgment number, the timestamp and its echo, and the SACK blocks."""
 
 
 def stream(
@@ -119,6 +120,48 @@ def red() -> list[Line]:
     return lines
 
 
+def acks(share: float) -> list[Line]:
+    """Three connections whose ACKs overload the link, with everything that a filter looks at."""
+    rng = random.Random(3449)
+    lines: list[Line] = []
+    syn, fin, psh, ack, ece, cwr, other = 2, 1, 8, 16, 64, 128, 256
+    for flow in range(3):
+        at, number, stamp, marks, blocks = 0.0, 100_000, 100, 0, []
+        while at < 1_500_000:
+            # Bursts of up to 20, then a rest.
+            for _ in range(rng.randint(1, 20)):
+                at += rng.uniform(100, 2500)
+                if rng.random() < 0.7:
+                    number += rng.randint(0, 2) * 1448
+                if rng.random() < share:
+                    marks = rng.choice((0, 0, ece, ece, cwr))
+                start = number + rng.randint(1, 6) * 1448
+                match rng.randint(0, 9):
+                    case 0 | 1:
+                        blocks = [(start, start + 1448), *blocks][:3]
+                    case 2 if blocks:
+                        blocks[0] = (blocks[0][0], blocks[0][1] + 1448)
+                    case 3 | 4 | 5:
+                        blocks = []
+                sacks = [(low, high) for low, high in blocks if low > number]
+                if rng.random() < share:
+                    sacks = [(number - 1448, number), *sacks][:3]
+                flags = ack | marks
+                if rng.random() < share:
+                    flags = rng.choice((syn, fin | ack, psh | ack, ack | other, syn | ack))
+                stamp += rng.randint(0, 3)
+                value = stamp - (10 if rng.random() < share / 2 else 0)
+                echo = value - 50 + (20 if rng.random() < share / 2 else 0)
+                words = [word for block in sacks for word in block]
+                option = 4 if flags & other else 0
+                size = 14 + 20 + 20 + 12 + (4 + 4 * len(words) if words else 0) + option
+                if rng.random() < share:
+                    size += 100
+                lines.append((int(at), size, flow, 0, flags, number, value, echo, *words))
+            at += rng.uniform(0, 12_000)
+    return lines
+
+
 @dataclass
 class Case:
     """A queue as `tc` is told of it, what comes, and the functions that are watched."""
@@ -130,6 +173,7 @@ class Case:
     more: list[str] = field(default_factory=list)
     refused: tuple[str, ...] = ("1",)
     """What the enqueue function returns for a packet that it dropped."""
+    shaper: str = SHAPER
 
     def probes(self) -> str:
         """Return the probes in the kernel's notation."""
@@ -151,7 +195,16 @@ PIE_OPTIONS = "pie limit 1000 target 15ms tupdate 16ms alpha 2 beta 20"
 PIE_PROBE = (
     "p:upd pie_calculate_probability prob=vars->prob qdelay=vars->qdelay accu=vars->accu_prob"
 )
+CAKE = ("cake_enqueue", "cake_dequeue")
+# With its AQM out of the way. An ACK of 66 bytes takes a millisecond.
+CAKE_OPTIONS = "cake unlimited besteffort rtt 100s"
+CAKE_SHAPER = "rate 528kbit burst 1600 limit 20mb"
 CASES = {
+    "cake": Case(f"{CAKE_OPTIONS} flows ack-filter", acks(0.05), *CAKE, shaper=CAKE_SHAPER),
+    # All connections in one queue.
+    "cake-blind": Case(
+        f"{CAKE_OPTIONS} flowblind ack-filter-aggressive", acks(0.02), *CAKE, shaper=CAKE_SHAPER
+    ),
     "codel": Case("codel limit 1000 target 5ms interval 100ms noecn", codel(False), *CODEL),
     "codel-ecn": Case("codel limit 1000 target 5ms interval 100ms ecn", codel(True), *CODEL),
     "fq-codel": Case(
@@ -176,7 +229,7 @@ CASES = {
     ),
 }
 
-MODULES = ("veth", "sch_tbf", "sch_codel", "sch_pie", "sch_red")
+MODULES = ("veth", "sch_tbf", "sch_codel", "sch_pie", "sch_red", "sch_cake")
 
 
 def run(*command: str | Path) -> bytes:
@@ -219,7 +272,7 @@ def initramfs(work: Path, image: Path, cases: dict[str, Case]) -> Path:
         folder = root / "cases" / name
         folder.mkdir()
         (folder / "qdisc").write_text(case.qdisc + "\n")
-        (folder / "shaper").write_text(SHAPER + "\n")
+        (folder / "shaper").write_text(case.shaper + "\n")
         (folder / "probes").write_text(case.probes())
         lines = [" ".join(map(str, line)) + "\n" for line in sorted(case.schedule)]
         (folder / "schedule").write_text("".join(lines))
@@ -257,8 +310,8 @@ EVENT = re.compile(r"\s(\d+)\.(\d{6}): (enq|enqret|deq|upd): \(.*?\)(.*)")
 def trace(log: str, name: str, case: Case, kernel: str) -> str:
     """Return what was seen of one queue, a line an event, each with the time since the last in us.
 
-    `+ dt [bytes flow ecn]` comes, like the one before it if no more is said, and `x` follows if it
-    was refused. `- dt [number[*]]` goes: the one after the last if no number is said, marked if
+    `+ dt [bytes flow ecn ...]` comes, with the words of its line of the schedule, like the one
+    before it if no more is said, and `x` follows if it was refused. `- dt [number[*]]` goes: the one after the last if no number is said, marked if
     there is a star; number 0 is an empty queue. `p dt probability delay accumulated` is PIE about
     to work out its probability, in its own units.
     """
@@ -277,11 +330,11 @@ def trace(log: str, name: str, case: Case, kernel: str) -> str:
     if dropped is None:
         sys.exit(f"{name}: no summary in {summary}")
     out = [
-        f"# Linux {kernel}; tbf {SHAPER}; {case.qdisc}",
+        f"# Linux {kernel}; tbf {case.shaper}; {case.qdisc}",
         f"# sent {sent}, passed {dropped[1]}, dropped {dropped[2]}",
     ]
     last: int | None = None
-    packet: Line = (0, 0, 0, 0)
+    packet: Line = ()
     gone = 0
     empty = False
     for line in events.splitlines():
@@ -301,7 +354,8 @@ def trace(log: str, name: str, case: Case, kernel: str) -> str:
         last = at
         if event[3] == "enq":
             before, packet = packet, schedule[number - 1]
-            kind = "" if packet[1:] == before[1:] else f" {packet[1]} {packet[2]} {packet[3]}"
+            same = packet[1:] == before[1:]
+            kind = "" if same else "".join(f" {word}" for word in packet[1:])
             out.append(f"+ {since}{kind}")
             empty = False
         elif event[3] == "enqret":

@@ -4,7 +4,8 @@
  *   send <interface> <schedule>
  *
  * The schedule has one line per packet: time in microseconds from the start, bytes with the
- * Ethernet header, flow, and ECN field. Packets are numbered from one; the number is the packet's
+ * Ethernet header, flow, and ECN field. A packet of TCP has more: flags (256 for an option that
+ * nobody knows), acknowledgment number, timestamp, its echo, and SACK blocks. Packets are numbered from one; the number is the packet's
  * mark and is in its payload, and the flow is in its source port. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -12,6 +13,7 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/ip.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +25,36 @@
 static void fail(const char *what) {
     perror(what);
     exit(1);
+}
+
+static void put(unsigned char *at, unsigned long word) {
+    uint32_t bytes = htonl(word);
+    memcpy(at, &bytes, sizeof bytes);
+}
+
+/* Writes a TCP header with these words of the schedule. */
+static void write_tcp(unsigned char *at, unsigned long flow, const unsigned long *word, int words) {
+    struct tcphdr *tcp = (struct tcphdr *)at;
+    unsigned char *option = at + sizeof *tcp;
+    tcp->source = htons(10000 + flow);
+    tcp->dest = htons(9);
+    tcp->ack_seq = htonl(word[1]);
+    at[13] = word[0];
+    memcpy(option, (unsigned char[]){1, 1, 8, 10}, 4);
+    put(option + 4, word[2]);
+    put(option + 8, word[3]);
+    option += 12;
+    if (words > 4) {
+        memcpy(option, (unsigned char[]){1, 1, 5, 2 + 4 * (words - 4)}, 4);
+        option += 4;
+        for (int i = 4; i < words; i++, option += 4)
+            put(option, word[i]);
+    }
+    if (word[0] & 256) {
+        memcpy(option, (unsigned char[]){253, 4, 0, 0}, 4);
+        option += 4;
+    }
+    tcp->doff = (option - at) / 4;
 }
 
 int main(int argc, char **argv) {
@@ -48,10 +80,17 @@ int main(int argc, char **argv) {
     struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
     uint64_t origin = start.tv_sec * 1000000000ULL + start.tv_nsec + 100000000ULL;
-    unsigned long at, size, flow, ecn;
+    unsigned long at, size, flow, ecn, word[16];
+    char line[512];
     uint32_t number = 0;
     static unsigned char bytes[2048];
-    while (fscanf(schedule, "%lu %lu %lu %lu", &at, &size, &flow, &ecn) == 4) {
+    while (fgets(line, sizeof line, schedule)) {
+        int words = 0, read;
+        for (char *rest = line; words < 16 && sscanf(rest, "%lu%n", &word[words], &read) == 1; words++)
+            rest += read;
+        if (words < 4)
+            fail("line");
+        at = word[0], size = word[1], flow = word[2], ecn = word[3];
         number++;
         size_t length = size - ETH_HLEN;
         if (size < 64 || length > sizeof bytes)
@@ -64,13 +103,17 @@ int main(int argc, char **argv) {
                              .tos = ecn,
                              .tot_len = htons(length),
                              .ttl = 64,
-                             .protocol = IPPROTO_UDP,
+                             .protocol = words > 4 ? IPPROTO_TCP : IPPROTO_UDP,
                              .saddr = htonl(0x0a000001),
                              .daddr = htonl(0x0a000002)};
-        *udp = (struct udphdr){.source = htons(10000 + flow),
-                               .dest = htons(9),
-                               .len = htons(length - sizeof *ip)};
-        memcpy(udp + 1, &number, sizeof number);
+        if (words > 4) {
+            write_tcp((unsigned char *)udp, flow, word + 4, words - 4);
+        } else {
+            *udp = (struct udphdr){.source = htons(10000 + flow),
+                                   .dest = htons(9),
+                                   .len = htons(length - sizeof *ip)};
+            memcpy(udp + 1, &number, sizeof number);
+        }
         uint64_t due = origin + at * 1000;
         struct timespec when = {due / 1000000000, due % 1000000000};
         if (setsockopt(fd, SOL_SOCKET, SO_MARK, &number, sizeof number))

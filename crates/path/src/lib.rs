@@ -2,11 +2,11 @@
 //!
 //! A [`Link`] serves a queue at a fixed rate or along a recorded [`CapacityTrace`]. The queue is
 //! drop-tail, or marks or drops early ([`Aqm`]). The link delays the packets it has served, and may
-//! police, lose, hold, reorder, duplicate or batch some of them. Virtual and real time ask it the
+//! police, lose, hold, reorder, duplicate or batch some of them, and take away ACKs that others repeat. Virtual and real time ask it the
 //! same two questions: *enqueue at t* and *next arrival?* Every packet is accounted for (see
 //! [`Counters`]).
 
-mod counters;
+mod ack_filter;
 mod impair;
 mod link;
 mod loss;
@@ -15,11 +15,11 @@ mod queue;
 mod service;
 mod trace;
 
-pub use counters::{Counters, Tally};
+pub use ack_filter::Header;
 pub use impair::next_slot;
 pub use link::{Link, LinkConfig};
 pub use loss::LossState;
-pub use packet::{Backlog, DropCause, Packet, QueueLimit, Verdict};
+pub use packet::{Backlog, Counters, DropCause, Packet, QueueLimit, Tally, Verdict};
 pub use queue::{Aqm, Codel, DualPi2, EARLY_SIGNALS, FqCodel, Pie, QUEUES, Red, StepMark};
 pub use service::Service;
 pub use trace::{CapacityTrace, TraceError};

@@ -2,13 +2,13 @@ mod changes;
 
 use std::collections::VecDeque;
 
-use paceline_units::{Bytes, Duration, Gain, Hold, Instant, Loss, Rate, Rng};
+use paceline_units::{AckFilter, Bytes, Duration, Gain, Hold, Instant, Loss, Rate, Rng};
 
-use crate::counters::Counters;
+use crate::ack_filter::{Header, redundant};
 use crate::impair::{Chance, Late, TokenBucket, next_slot};
 use crate::loss::LossState;
-use crate::packet::{Backlog, DropCause, Packet, QueueLimit, Verdict};
-use crate::queue::{AnyDiscipline, AnyEarly, Fate, Found, Signal, transmissions};
+use crate::packet::{Backlog, Counters, DropCause, Packet, QueueLimit, Verdict};
+use crate::queue::{AnyDiscipline, AnyEarly, Fate, Found, Signal, Told, transmissions};
 use crate::service::{Server, Service};
 
 /// A link and its queue.
@@ -68,11 +68,13 @@ pub struct Link<P> {
     /// Departing packets wait for the next multiple of this.
     slot: Duration,
     policer: Option<TokenBucket>,
+    /// Which ACKs in the queue an arriving one replaces.
+    ack_filter: AckFilter,
     early: Option<AnyEarly>,
     /// The packets waiting for the server, if the queue is more than a FIFO.
     discipline: Option<AnyDiscipline<P>>,
     /// The packets that such a queue has dropped, if the caller asks for them.
-    told: Option<VecDeque<(Instant, P)>>,
+    told: Option<VecDeque<Told<P>>>,
     seed: u64,
     scripted_drops: u64,
     scripted_holds: VecDeque<Hold>,
@@ -111,6 +113,7 @@ impl<P: Packet + Clone> Link<P> {
             jitter_rng: Rng::new(config.seed ^ JITTER_STREAM),
             slot: Duration::ZERO,
             policer: None,
+            ack_filter: AckFilter::Off,
             early: None,
             discipline: None,
             told: None,
@@ -137,7 +140,19 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Offers a packet.
-    pub fn enqueue(&mut self, now: Instant, mut packet: P) -> Verdict {
+    pub fn enqueue(&mut self, now: Instant, packet: P) -> Verdict {
+        self.enqueue_read(now, packet, |_| None)
+    }
+
+    /// Offers a packet. `header` reads the TCP header of it and of packets that wait, for the ACK
+    /// filter.
+    #[inline]
+    pub fn enqueue_read(
+        &mut self,
+        now: Instant,
+        mut packet: P,
+        header: impl Fn(&P) -> Option<Header>,
+    ) -> Verdict {
         self.advance(now);
         let size = packet.size();
         self.counters.offered.add(size);
@@ -146,23 +161,17 @@ impl<P: Packet + Clone> Link<P> {
                 return Verdict::Dropped(cause);
             }
             if self.discipline.is_some() {
-                return self.hand_over(now, packet);
+                return self.hand_over(now, packet, header);
             }
         }
         let idle = self.departed == self.entries.len();
         let signal = self.signal(now, idle, size);
-        if !idle && !self.fits(size) {
+        if !idle && !self.fits(size, 0, 0) {
             self.counters.dropped_queue.add(size);
             return Verdict::Dropped(DropCause::Queue);
         }
-        if signal != Signal::None {
-            let marked = signal != Signal::Drop && packet.mark();
-            if marked {
-                self.counters.marked.add(size);
-            } else if signal != Signal::Mark {
-                self.counters.dropped_early.add(size);
-                return Verdict::Dropped(DropCause::Early);
-            }
+        if signal != Signal::None && self.signalled(signal, &mut packet) {
+            return Verdict::Dropped(DropCause::Early);
         }
         let start = if idle { now } else { self.busy_until };
         self.counters.held.add(size);
@@ -171,6 +180,19 @@ impl<P: Packet + Clone> Link<P> {
         } else {
             Verdict::Queued
         }
+    }
+
+    /// Carries out a signal. Whether it drops the packet.
+    #[inline(always)]
+    fn signalled(&mut self, signal: Signal, packet: &mut P) -> bool {
+        let size = packet.size();
+        if signal != Signal::Drop && packet.mark() {
+            self.counters.marked.add(size);
+        } else if signal != Signal::Mark {
+            self.counters.dropped_early.add(size);
+            return true;
+        }
+        false
     }
 
     /// Why a packet does not reach the queue, if it does not.
@@ -192,12 +214,33 @@ impl<P: Packet + Clone> Link<P> {
 
     /// Gives a packet to a queue that is not a FIFO, and dequeues one if the server is idle.
     #[inline(never)]
-    fn hand_over(&mut self, now: Instant, packet: P) -> Verdict {
+    fn hand_over(
+        &mut self,
+        now: Instant,
+        mut packet: P,
+        header: impl Fn(&P) -> Option<Header>,
+    ) -> Verdict {
+        let size = packet.size();
+        let idle = self.busy_until <= now;
+        if self.ack_filter != AckFilter::Off
+            && let Some(new) = header(&packet)
+        {
+            self.filter(now, packet.flow(), &new, header);
+        }
+        if let Some(AnyDiscipline::Fifo(fifo)) = &self.discipline {
+            let (packets, bytes) = (fifo.packets(), fifo.bytes());
+            let signal = self.signal(now, idle, size);
+            if !idle && !self.fits(size, packets, bytes) {
+                self.counters.dropped_queue.add(size);
+                return Verdict::Dropped(DropCause::Queue);
+            }
+            if signal != Signal::None && self.signalled(signal, &mut packet) {
+                return Verdict::Dropped(DropCause::Early);
+            }
+        }
         let Some(discipline) = &mut self.discipline else {
             return Verdict::Dropped(DropCause::Queue);
         };
-        let size = packet.size();
-        let idle = self.busy_until <= now;
         let limit = (!idle).then_some(self.limit);
         self.counters.held.add(size);
         let mut fate = Fate {
@@ -219,6 +262,30 @@ impl<P: Packet + Clone> Link<P> {
         Verdict::Queued
     }
 
+    /// Takes away the ACK that a `new` one, about to wait, makes redundant.
+    fn filter(
+        &mut self,
+        now: Instant,
+        flow: u64,
+        new: &Header,
+        header: impl Fn(&P) -> Option<Header>,
+    ) {
+        let aggressive = self.ack_filter == AckFilter::CakeAggressive;
+        let Some(discipline) = &mut self.discipline else {
+            return;
+        };
+        let gone = discipline.remove(flow, |queue| {
+            redundant(queue.iter().map(header), new, aggressive)
+        });
+        let mut fate = Fate {
+            counters: &mut self.counters,
+            told: self.told.as_mut(),
+        };
+        if let Some(gone) = gone {
+            fate.drop(now, gone, DropCause::Filtered);
+        }
+    }
+
     /// The server is free at `at`: the queue gives it the next packet.
     fn serve(&mut self, at: Instant, idle: bool) {
         let Some(discipline) = &mut self.discipline else {
@@ -233,7 +300,7 @@ impl<P: Packet + Clone> Link<P> {
             if self.transmit(packet, at, idle)
                 && let (Some(told), Some(copy)) = (&mut self.told, copy)
             {
-                told.push_back((at, copy));
+                told.push_back((at, copy, DropCause::Random));
             }
         }
     }
@@ -399,9 +466,9 @@ impl<P: Packet + Clone> Link<P> {
         self.told.is_some() && self.discipline.is_some()
     }
 
-    /// The next packet that was dropped or lost after it had been accepted, and when. Only queues
-    /// that decide at dequeue have such packets.
-    pub fn next_drop(&mut self) -> Option<(Instant, P)> {
+    /// The next packet that was dropped or lost after it had been accepted, when, and why. Only
+    /// queues that are more than a FIFO have such packets.
+    pub fn next_drop(&mut self) -> Option<(Instant, P, DropCause)> {
         self.told.as_mut()?.pop_front()
     }
 
@@ -515,30 +582,35 @@ impl<P: Packet + Clone> Link<P> {
         let in_service = in_service.map_or(0, |entry| u64::from(entry.packet.size()));
         let rate = self.server.rate();
         let each = || rate.time_for(Bytes::new(u64::from(size)));
+        // Those that an ACK filter looks at wait in a queue of their own.
+        let queue = self.discipline.as_ref();
+        let (bytes, packets) = queue.map_or((0, 0), |queue| (queue.bytes(), queue.packets()));
         early.judge(Found {
             size,
-            bytes: self.backlog - in_service,
-            packets: ((self.entries.len() - self.departed) as u64).saturating_sub(1),
+            bytes: self.backlog - in_service + bytes,
+            packets: ((self.entries.len() - self.departed) as u64).saturating_sub(1) + packets,
             sojourn: match idle {
                 true => Duration::ZERO,
-                false => self.busy_until.since(now),
+                false => self.server.drained(self.busy_until, bytes).since(now),
             },
             idle: idle.then(|| transmissions(self.busy_until, now, each())),
         })
     }
 
-    /// Whether one more packet may wait behind the one in transmission.
-    fn fits(&self, size: u32) -> bool {
+    /// Whether one more packet may wait behind the one in transmission and others, of `packets` and
+    /// `bytes`, that wait in a queue of their own.
+    #[inline(always)]
+    fn fits(&self, size: u32, packets: u64, bytes: u64) -> bool {
         match self.limit {
             QueueLimit::Packets(limit) => {
-                ((self.entries.len() - self.departed) as u64).saturating_sub(1) < limit
+                ((self.entries.len() - self.departed) as u64).saturating_sub(1) + packets < limit
             }
             QueueLimit::Bytes(limit) => {
                 let in_service = self
                     .entries
                     .get(self.departed)
                     .map_or(0, |entry| u64::from(entry.packet.size()));
-                self.backlog - in_service + u64::from(size) <= limit
+                self.backlog - in_service + bytes + u64::from(size) <= limit
             }
         }
     }

@@ -23,7 +23,7 @@ use paceline_units::{Instant, Site};
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 use discipline::Discipline;
-pub(crate) use discipline::Fate;
+pub(crate) use discipline::{Fate, Fifo, Told};
 use early::Early;
 pub(crate) use early::{Found, Signal, transmissions};
 
@@ -83,7 +83,11 @@ macro_rules! registry {
         }),*];
 
         /// A queue that the link asks for its next packet each time it becomes free.
-        pub(crate) enum AnyDiscipline<P> { $($options($module::$queue<P>)),* }
+        pub(crate) enum AnyDiscipline<P> {
+            /// Plain drop-tail whose packets are looked at while they wait; the link limits it.
+            Fifo(Fifo<P>),
+            $($options($module::$queue<P>)),*
+        }
 
         impl<P: Packet> AnyDiscipline<P> {
             /// None for signals that judge packets on arrival.
@@ -105,20 +109,47 @@ macro_rules! registry {
                 limit: Option<QueueLimit>,
                 fate: &mut Fate<'_, P>,
             ) -> Result<(), DropCause> {
-                match self { $(Self::$options(queue) => offer(queue, now, packet, limit, fate)),* }
+                match self {
+                    Self::Fifo(fifo) => {
+                        fifo.push(now, packet);
+                        Ok(())
+                    }
+                    $(Self::$options(queue) => offer(queue, now, packet, limit, fate)),*
+                }
             }
 
             /// The next packet to transmit; `fate` receives the packets dropped before it.
             pub(crate) fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
-                match self { $(Self::$options(queue) => queue.dequeue(now, fate)),* }
+                match self {
+                    Self::Fifo(fifo) => fifo.pop().map(|head| head.packet),
+                    $(Self::$options(queue) => queue.dequeue(now, fate)),*
+                }
             }
 
             pub(crate) fn bytes(&self) -> u64 {
-                match self { $(Self::$options(queue) => queue.bytes()),* }
+                match self {
+                    Self::Fifo(fifo) => fifo.bytes(),
+                    $(Self::$options(queue) => queue.bytes()),*
+                }
             }
 
             pub(crate) fn packets(&self) -> u64 {
-                match self { $(Self::$options(queue) => queue.packets()),* }
+                match self {
+                    Self::Fifo(fifo) => fifo.packets(),
+                    $(Self::$options(queue) => queue.packets()),*
+                }
+            }
+
+            /// Takes out the packet that `pick` finds among those that wait with a packet of `flow`.
+            pub(crate) fn remove(
+                &mut self,
+                flow: u64,
+                pick: impl FnOnce(&Fifo<P>) -> Option<usize>,
+            ) -> Option<P> {
+                match self {
+                    Self::Fifo(fifo) => fifo.take(pick),
+                    $(Self::$options(queue) => queue.remove(flow, pick)),*
+                }
             }
         }
 

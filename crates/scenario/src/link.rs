@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use paceline_units::{
-    Bytes, Duration, Gain, Hold, Loss, Policer, Rate, Reorder, Setting, Settings,
+    AckFilter, Bytes, Duration, Gain, Hold, Loss, Policer, Rate, Reorder, Setting, Settings,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
@@ -42,6 +42,9 @@ link_keys! {
     /// Packets that leave the queue wait for the next multiple of this time and continue together.
     Aggregation aggregation: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
         "The time between departures from the link; \"0 ms\" ends bundling.";
+    /// Pure ACKs of TCP that wait are removed when a later one of their connection says the same, as in
+    /// Linux's sch_cake. ACKs of QUIC are encrypted, and stay.
+    AckFilter ack_filter: always AckFilter = AckFilter::Off, "Which ACKs that wait an arriving one replaces.";
 }
 
 section! {

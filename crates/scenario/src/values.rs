@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use paceline_units::options::Choice;
 use paceline_units::{
-    Acks, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate,
-    Recovery, Size, StackName,
+    AckFilter, Acks, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency, Gain,
+    ParseErrorKind, Rate, Recovery, Size, StackName,
 };
 
 use crate::document::{Node, Value};
@@ -25,6 +25,7 @@ plain_keys!(
     StackName,
     Crypto,
     Direction,
+    AckFilter,
     bool,
     u32,
     u64,
@@ -71,6 +72,7 @@ words! {
     StackName: "\"paceline\", \"quinn\", \"noq\" or \"guest\"";
     Crypto: "\"null\" or \"tls\"";
     Direction: "\"down\" or \"up\"";
+    AckFilter: "\"off\", \"cake\" or \"cake-aggressive\"";
 }
 
 impl Read for Size {

@@ -43,6 +43,12 @@ impl<P: Clone> Carried<P> {
         self.first + self.sent.len() as u64 - 1
     }
 
+    /// The content of a packet on its way.
+    pub fn look(&self, number: u64) -> Option<&P> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        self.sent.get(index)?.as_ref().map(|(_, content)| content)
+    }
+
     fn take(&mut self, number: u64) -> Option<P> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let (size, content) = self.sent.get_mut(index)?.take()?;

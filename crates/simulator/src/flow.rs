@@ -1,12 +1,13 @@
-use paceline_congestion::{CaState, Config, Controller};
+use paceline_congestion::{CaState, Config, Controller, Ecn};
 use paceline_endpoint::{Amount, Write};
 use paceline_experiment::{Choice, Fault, FlowController, FlowPlan, seed_of};
-use paceline_path::{Link, Verdict};
+use paceline_path::{Header, Link, Verdict};
 use paceline_recovery::{Acknowledgment, Application, Receiver, Segment, Sender};
-use paceline_units::{Duration, Instant};
+use paceline_units::{Duration, EcnFeedback, Instant};
 
 use crate::foreign::{Ends, Setup, Stack};
 use crate::host::Host;
+use crate::lanes::Reply;
 use crate::packet::{Load, Packet};
 use crate::transport::Transport;
 
@@ -49,9 +50,11 @@ pub(crate) struct Flow {
     /// Where a guest controller reports that it cannot continue.
     fault: Fault,
     transport: Transport,
-    /// Replies of its receiver that links were offered, and those that they lost.
+    /// Replies of its receiver that links were offered, those that they lost, and those that they
+    /// filtered.
     pub acks_sent: u64,
     pub acks_lost: u64,
+    pub acks_filtered: u64,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,
     /// When it had received everything, once the sender knows.
@@ -97,6 +100,7 @@ impl Flow {
             transport,
             acks_sent: 0,
             acks_lost: 0,
+            acks_filtered: 0,
             last_delivery: Instant::ZERO,
             finished: None,
             seen: Seen::default(),
@@ -265,6 +269,45 @@ impl Flow {
             host.acknowledge(now, ack);
         }
         reply
+    }
+
+    /// The TCP header of a reply of its receiver, as an ACK filter reads it; none of QUIC.
+    pub fn header(&self, reply: &Reply) -> Option<Header> {
+        let header = Header {
+            connection: u64::from(self.id),
+            ..Header::default()
+        };
+        let ack = match reply {
+            Reply::SynAck => return Some(header),
+            Reply::Datagram { .. } => return None,
+            Reply::Ack(ack) => ack,
+        };
+        let capable = (self.sender()).is_some_and(|sender| sender.outputs().ecn != Ecn::NotEct);
+        // ACE starts at 5, and its highest bit is a flag that filters do not know (RFC 9768 3.2.2);
+        // nor do they know the options of accurate ECN and of explicit timestamps.
+        let ace = (ack.ce_packets.wrapping_add(5) % 8) as u8;
+        let (ecn, known) = match self.plan.group.ecn {
+            EcnFeedback::Classic | EcnFeedback::Dctcp => (u8::from(ack.ece), true),
+            EcnFeedback::Ace if capable => (ace & 3, ace < 4),
+            EcnFeedback::Accurate if capable => (ace & 3, false),
+            EcnFeedback::Ace | EcnFeedback::Accurate => (0, true),
+        };
+        let mut blocks = [[0; 2]; 4];
+        for (to, from) in blocks.iter_mut().zip(ack.blocks.as_slice()) {
+            *to = [from.start as u32, from.end as u32];
+        }
+        // Linux's timestamps count milliseconds.
+        let stamp = |at: Instant| (at.as_nanos() / 1_000_000) as u32;
+        Some(Header {
+            acknowledges: true,
+            pure: known && !self.plan.group.ets,
+            ecn,
+            ack: ack.ack as u32,
+            stamps: Some([stamp(ack.sent), stamp(ack.ts_echo)]),
+            blocks,
+            sacks: ack.blocks.len() as u8,
+            ..header
+        })
     }
 
     /// Creates the ends of another transport; false if the flow is our own.

@@ -24,6 +24,10 @@ pub const ACK_COUNTERS: &[(&str, &str)] = &[
         "ack_lost_packets",
         "Those of them that links lost, or their first copy; likewise.",
     ),
+    (
+        "ack_filtered_packets",
+        "Those of them that an ACK filter removed; likewise.",
+    ),
 ];
 
 /// Rows on their way into a [`Recorder`].
@@ -271,7 +275,7 @@ impl Journal {
                 }
             };
             if self.acks {
-                let acks = [flow.acks_sent, flow.acks_lost];
+                let acks = [flow.acks_sent, flow.acks_lost, flow.acks_filtered];
                 counters.extend(acks.map(|count| (!flow.plan.back.is_empty()).then_some(count)));
             }
             FlowTotals {

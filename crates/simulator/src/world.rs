@@ -602,9 +602,9 @@ impl World {
 
     #[cold]
     fn take_drops(&mut self, number: usize) {
-        while let Some((at, packet)) = self.links[number].next_drop() {
+        while let Some((at, packet, cause)) = self.links[number].next_drop() {
             self.journal.dropped(at, &packet);
-            self.gone(&packet);
+            self.gone(&packet, cause);
         }
     }
 

@@ -133,6 +133,45 @@ fn lost_acks_are_counted_by_cause_and_flow() {
 }
 
 #[test]
+fn a_filter_keeps_the_newest_acks() {
+    // 200 kbit/s carry 480 ACKs of 52 bytes a second; a full link would need 863.
+    let back = |more: &str| {
+        let flow = format!("rate = \"200 kbit/s\"\nqueue.size = \"100 packets\"\n{more}");
+        run(&with(&flow, RENO).replace("10 s", "30 s"), 1)
+    };
+    let acks = |run: &Run| {
+        ["sent", "lost", "filtered"].map(|fate| count(run, &format!("ack_{fate}_packets")))
+    };
+    let [plain, cake, most] = [
+        "",
+        "ack_filter = \"cake\"",
+        "ack_filter = \"cake-aggressive\"",
+    ]
+    .map(back);
+    let delay = |run: &Run| metric(run, "return_queue_p50_ns") / 1e6;
+    // The queue is full of ACKs, each of 2.08 ms: 100 wait.
+    assert!((207.0..210.0).contains(&delay(&plain)), "{}", delay(&plain));
+    assert!(
+        acks(&plain)[1] > 1000 && acks(&plain)[2] == 0,
+        "{:?}",
+        acks(&plain)
+    );
+    // At most two or three wait, and nothing else is lost.
+    for (run, waiting) in [(&cake, 3.0), (&most, 2.0)] {
+        assert!(delay(run) < waiting * 2.08, "{}", delay(run));
+        let [sent, lost, filtered] = acks(run);
+        assert_eq!(lost, 0);
+        assert!(
+            (0.3..0.6).contains(&(filtered as f64 / sent as f64)),
+            "{filtered} of {sent}"
+        );
+        // They are drops of the link, which delivers the others.
+        assert_eq!(last(run, "dropped_packets", 1), filtered);
+        assert!(metric(run, "goodput_bps") > 1.2 * metric(&plain, "goodput_bps"));
+    }
+}
+
+#[test]
 fn events_change_the_return_direction() {
     let event = "[[events]]\nwhen = \"2 s\"\nfor = \"1 s\"\npath.return.loss = \"50 %\"\n\
         [[events]]\nwhen = \"5 s\"\nfor = \"2 s\"\npath.return.rate = \"-50 %\"\n";
@@ -286,7 +325,7 @@ const QUEUES: [&str; 6] = [
     "queue = { kind = \"dualpi2\", size = \"50 packets\" }",
     "queue = { size = \"20 packets\", red = { min = \"3 packets\", max = \"9 packets\", probability = \"10 %\" } }",
 ];
-const IMPAIRMENTS: [&str; 8] = [
+const IMPAIRMENTS: [&str; 10] = [
     "",
     "loss = \"5 %\"",
     "loss = { p = \"2 %\", r = \"30 %\" }",
@@ -295,6 +334,8 @@ const IMPAIRMENTS: [&str; 8] = [
     "reorder = { probability = \"10 %\", delay = \"15 ms\" }",
     "aggregation = \"7 ms\"",
     "policer = { rate = \"300 kbit/s\", burst = \"3 kB\" }",
+    "ack_filter = \"cake\"",
+    "ack_filter = \"cake-aggressive\"",
 ];
 
 proptest! {
@@ -334,7 +375,7 @@ proptest! {
         prop_assert!((0..=6).contains(&syns), "{} {}", syns, text);
         let syns = last(&one, "offered_packets", 0) - down;
         prop_assert!((0..=12).contains(&syns), "{} {}", syns, text);
-        prop_assert!(lost <= sent);
+        prop_assert!(lost + count(&one, "ack_filtered_packets") <= sent);
         let again = run(&text, seed);
         prop_assert_eq!(one.digest(), again.digest());
         let goodput = ints(&one, "flows", "goodput_bytes", None);

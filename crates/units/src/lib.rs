@@ -36,7 +36,7 @@ mod wide;
 pub use comparison::Comparison;
 pub use frequency::Frequency;
 pub use gain::Gain;
-pub use link::{BurstLoss, Hold, Loss, Policer, Reorder};
+pub use link::{AckFilter, BurstLoss, Hold, Loss, Policer, Reorder};
 pub use parse::{ParseError, ParseErrorKind, steps};
 pub use rate::Rate;
 pub use rng::Rng;

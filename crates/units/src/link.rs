@@ -2,9 +2,9 @@
 //! applies them.
 
 use crate::limits::{MAX_QUEUE_BYTES, MAX_RTT_NS};
-use crate::options::Parameters;
+use crate::options::{Choice, Parameters};
 use crate::value::{Setting, Settings, Value};
-use crate::{Bytes, Duration, Gain, Rate, parameters};
+use crate::{Bytes, Duration, Gain, Rate, choice, parameters};
 
 /// Which packets are lost on the way.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,6 +68,24 @@ parameters! {
         packets: Count(1, 4_294_967_295) = 1, needs "say how many: packets = 3";
         /// How much later they arrive, in their order.
         delay: Nanos(1, MAX_RTT_NS) = Duration::ZERO, needs "say how much later they arrive: delay = \"60 ms\"";
+    }
+}
+
+choice! {
+    /// Which ACKs that wait for a link an arriving one replaces, as in Linux's sch_cake.
+    AckFilter {
+        /// None.
+        Off = "off" default,
+        /// The oldest pure ACK of its connection, if it makes two redundant.
+        Cake = "cake",
+        /// Also a single one that it follows directly.
+        CakeAggressive = "cake-aggressive",
+    }
+}
+
+impl Settings for AckFilter {
+    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
+        show("", Setting::Word(self.word()));
     }
 }
 

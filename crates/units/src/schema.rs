@@ -9,8 +9,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::options::{Choice, OptionInfo, OptionKind, Parameters};
 use crate::{
-    Acks, App, BurstLoss, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency, Gain, Hold,
-    Loss, Policer, Rate, Recovery, Reorder, Size, StackName,
+    AckFilter, Acks, App, BurstLoss, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency,
+    Gain, Hold, Loss, Policer, Rate, Recovery, Reorder, Size, StackName,
 };
 
 /// Documentation as a description: its first paragraph, with its line breaks.
@@ -136,6 +136,7 @@ of_words!(
     StackName = "Stack",
     Crypto = "Crypto",
     Direction = "Direction",
+    AckFilter = "AckFilter",
     Acks = "Acks"
 );
 

@@ -10,8 +10,8 @@ use ::serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::options::{Choice, OptionValue, Parameters};
 use crate::parse::{ParseError, Quantity, RATE, SHARE, TIME, VOLUME};
 use crate::{
-    Acks, App, BurstLoss, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency, Gain, Hold,
-    Instant, Loss, Policer, Rate, Recovery, Reorder, Size, StackName,
+    AckFilter, Acks, App, BurstLoss, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency,
+    Gain, Hold, Instant, Loss, Policer, Rate, Recovery, Reorder, Size, StackName,
 };
 
 struct Text<T>(&'static Quantity, PhantomData<T>);
@@ -114,7 +114,15 @@ macro_rules! as_word {
         }
     )*};
 }
-as_word!(Acks, Recovery, EcnFeedback, StackName, Crypto, Direction);
+as_word!(
+    AckFilter,
+    Acks,
+    Recovery,
+    EcnFeedback,
+    StackName,
+    Crypto,
+    Direction
+);
 
 macro_rules! as_options {
     ($($parameters:ty),*) => {$(

@@ -25,6 +25,7 @@ _IMPAIRMENTS = {
     "duplicate": "duplication",
     "policer": "policer",
     "aggregation": "aggregation",
+    "ack_filter": "ACK filter",
     "ack_aggregation": "ACK aggregation",
 }
 

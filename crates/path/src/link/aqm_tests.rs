@@ -1,8 +1,8 @@
 //! Links whose queue decides at dequeue.
 
 use super::*;
-use crate::{Aqm, CapacityTrace, Codel, DualPi2, FqCodel, Pie};
-use paceline_units::{BurstLoss, Frequency, Reorder, Site};
+use crate::{Aqm, CapacityTrace, Codel, DualPi2, FqCodel, Pie, Red, StepMark};
+use paceline_units::{BurstLoss, Frequency, Reorder, Site, Size};
 use proptest::prelude::*;
 
 /// Size, number, ECN: none, classic, L4S.
@@ -102,6 +102,55 @@ fn take(link: &mut Link<Probe>, until: Instant, seen: &mut Vec<(Instant, u32)>) 
     }
 }
 
+/// The number of each packet is its acknowledgment number; one connection for each flow.
+fn as_ack(packet: &Probe) -> Option<Header> {
+    Some(Header {
+        connection: packet.flow(),
+        acknowledges: true,
+        pure: true,
+        ack: packet.1,
+        ..Header::default()
+    })
+}
+
+#[test]
+fn an_ack_takes_the_place_of_an_older_one_in_each_kind_of_queue() {
+    // 0, 7, 14, ... are one connection; 24 us each, behind the first. Two of them wait at most.
+    let fq = Aqm::FqCodel(FqCodel::default());
+    for aqm in [
+        None,
+        Some(Aqm::Codel(CODEL)),
+        Some(fq),
+        Some(kinds()[2]),
+        Some(kinds()[3]),
+    ] {
+        let mut link = link(fifty(), QueueLimit::Bytes(4 * 1500), aqm);
+        link.set_ack_filter(us(0), AckFilter::Cake);
+        link.tell_drops();
+        let mut seen = Vec::new();
+        let verdict = link.enqueue_read(us(0), Probe(150, 1, 0), as_ack);
+        assert_eq!(verdict, Verdict::Queued);
+        for n in 0..20 {
+            let verdict = link.enqueue_read(us(1 + n), Probe(150, n as u32 * 7, 0), as_ack);
+            assert_eq!(verdict, Verdict::Queued, "{aqm:?}");
+        }
+        take(&mut link, us(100_000), &mut seen);
+        let told: Vec<_> = std::iter::from_fn(|| link.next_drop()).collect();
+        assert!(told.iter().all(|(.., cause)| *cause == DropCause::Filtered));
+        let gone: Vec<u32> = told.iter().map(|(_, packet, _)| packet.1 / 7).collect();
+        let seen: Vec<u32> = seen.iter().map(|(_, number)| *number / 7).collect();
+        // All came before the first had left.
+        assert_eq!(gone, (0..18).collect::<Vec<_>>(), "{aqm:?}");
+        assert_eq!(seen, [0, 18, 19], "{aqm:?}");
+        let counters = link.counters();
+        assert!(counters.balanced());
+        assert_eq!(
+            (counters.dropped_filtered.packets, counters.held.packets),
+            (18, 0)
+        );
+    }
+}
+
 #[test]
 fn a_head_drop_makes_way_for_the_next() {
     // 240 us a packet, so the sojourn time of packet n is 240 n us. Packet 21 waits 5.04 ms, so the
@@ -114,7 +163,8 @@ fn a_head_drop_makes_way_for_the_next() {
     }
     let mut seen = Vec::new();
     take(&mut link, us(200_000), &mut seen);
-    let (at, lost) = link.next_drop().unwrap();
+    let (at, lost, cause) = link.next_drop().unwrap();
+    assert_eq!(cause, DropCause::Early);
     assert_eq!((at, lost.1), (us(105_120), 438));
     assert_eq!(seen[437], (us(125_120), 437));
     assert_eq!(seen[438], (us(125_360), 439));
@@ -230,6 +280,39 @@ proptest! {
         prop_assert_eq!(links[0].counters(), links[1].counters());
     }
 
+    /// A link that looks at the packets that wait, from the start or from later on, is a plain one
+    /// while there are no ACKs.
+    #[test]
+    fn a_filter_without_acks_changes_nothing(
+        steps in prop::collection::vec((0u64..1500, 0u8..20, 40u32..3000, 0u8..2), 1..300),
+        packets in any::<bool>(), limit in 1u64..30, early in 0usize..3, from in 0u32..100,
+    ) {
+        let limit = if packets { QueueLimit::Packets(limit) } else { QueueLimit::Bytes(limit * 1000) };
+        let mark = StepMark { threshold: Size::Packets(3) };
+        let red = Red { min: Size::Packets(2), max: Size::Packets(8), weight: Gain::ONE, ..Red::default() };
+        let aqm = [None, Some(Aqm::StepMark(mark)), Some(Aqm::Red(red))][early];
+        let mut links = [(); 2].map(|()| link(fifty(), limit, aqm));
+        let mut seen = [Vec::new(), Vec::new()];
+        let mut now = Instant::ZERO;
+        for (number, (gap, what, size, ecn)) in (0..).zip(steps) {
+            now += Duration::from_micros(gap);
+            if number == from {
+                links[1].set_ack_filter(now, AckFilter::Cake);
+            }
+            let verdicts = links.each_mut().map(|link| match what {
+                0 => { link.set_rate(now, Rate::from_bps(u64::from(size) * 20_000)); None }
+                1 => { link.set_delay(now, Duration::from_micros(u64::from(size))); None }
+                _ => Some(link.enqueue(now, Probe(size, number, ecn))),
+            });
+            prop_assert_eq!(verdicts[0], verdicts[1]);
+            let [a, b] = links.each_mut().map(|link| link.backlog(now));
+            prop_assert_eq!((a.bytes, a.packets), (b.bytes, b.packets));
+        }
+        links.iter_mut().zip(&mut seen).for_each(|(link, seen)| take(link, Instant::MAX, seen));
+        prop_assert_eq!(&seen[0], &seen[1]);
+        prop_assert_eq!(links[0].counters(), links[1].counters());
+    }
+
     /// In every case each packet is delivered or dropped, time moves forward, and reporting drops
     /// changes nothing.
     #[test]
@@ -279,14 +362,14 @@ proptest! {
         for (link, seen) in links.iter_mut().zip(&mut seen) {
             link.set_rate(now, Rate::from_bps(1_000_000));
             take(link, Instant::MAX, seen);
-            prop_assert!(seen.is_sorted_by_key(|(at, _)| *at));
+            prop_assert!(seen.is_sorted_by_key(|(at, ..)| *at));
             prop_assert!(link.counters().balanced());
             prop_assert_eq!(link.counters().held.packets, 0);
         }
         prop_assert_eq!(&seen[0], &seen[1]);
         prop_assert_eq!(links[0].counters(), links[1].counters());
         let told = std::iter::from_fn(|| links[1].next_drop()).collect::<Vec<_>>();
-        prop_assert!(told.is_sorted_by_key(|(at, _)| *at));
+        prop_assert!(told.is_sorted_by_key(|(at, ..)| *at));
         let counters = *links[1].counters();
         prop_assert_eq!(told.len() as u64 + refused / 2, counters.dropped().packets);
         prop_assert_eq!(offered / 2, counters.offered.packets);

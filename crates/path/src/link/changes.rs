@@ -1,11 +1,13 @@
 //! Changes of a link at run time.
 
-use paceline_units::{Duration, Gain, Hold, Instant, Loss, Policer, Rate, Reorder, Site};
+use paceline_units::{
+    AckFilter, Duration, Gain, Hold, Instant, Loss, Policer, Rate, Reorder, Site,
+};
 
 use super::Link;
 use crate::impair::TokenBucket;
 use crate::packet::Packet;
-use crate::queue::{AnyDiscipline, AnyEarly, Aqm};
+use crate::queue::{AnyDiscipline, AnyEarly, Aqm, Fifo};
 use crate::service::Server;
 
 /// Stream of a link's seed that its queue draws from.
@@ -103,6 +105,17 @@ impl<P: Packet + Clone> Link<P> {
     /// Polices packets offered from now on, starting with a full bucket.
     pub fn set_policer(&mut self, now: Instant, policer: Option<Policer>) {
         self.policer = policer.map(|policer| TokenBucket::new(policer, now));
+        self.settle();
+    }
+
+    /// Lets ACKs that arrive from now on replace older ones that wait. Those that a plain queue has
+    /// already planned to transmit stay.
+    pub fn set_ack_filter(&mut self, now: Instant, filter: AckFilter) {
+        self.advance(now);
+        self.ack_filter = filter;
+        if filter != AckFilter::Off {
+            (self.discipline).get_or_insert_with(|| AnyDiscipline::Fifo(Fifo::new()));
+        }
         self.settle();
     }
 

@@ -182,6 +182,10 @@ impl<P: Packet> Discipline<P> for CodelQueue<P> {
     fn packets(&self) -> u64 {
         self.fifo.packets()
     }
+
+    fn remove(&mut self, _: u64, pick: impl FnOnce(&Fifo<P>) -> Option<usize>) -> Option<P> {
+        self.fifo.take(pick)
+    }
 }
 
 #[cfg(test)]
@@ -244,7 +248,7 @@ mod tests {
         let times: Vec<u64> = grave
             .dropped
             .iter()
-            .map(|(at, _)| at.as_nanos() / 1_000_000)
+            .map(|(at, ..)| at.as_nanos() / 1_000_000)
             .collect();
         assert_eq!(times, [105, 205, 276, 334]);
         // At the head: the n-th dequeue takes number n - 1, and one more for each drop before it.
@@ -306,7 +310,7 @@ mod tests {
         }
         // Above from 61 ms on: the first drop may come at 161 ms, not at 105.
         assert_eq!(
-            grave.dropped.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+            grave.dropped.iter().map(|(at, ..)| *at).collect::<Vec<_>>(),
             [ms(161)]
         );
     }

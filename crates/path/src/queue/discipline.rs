@@ -37,6 +37,9 @@ pub(crate) trait Discipline<P: Packet>: Sized {
     /// Packets waiting.
     fn packets(&self) -> u64;
 
+    /// Takes out the packet that `pick` finds among those that wait with a packet of `flow`.
+    fn remove(&mut self, flow: u64, pick: impl FnOnce(&Fifo<P>) -> Option<usize>) -> Option<P>;
+
     /// The bytes that must be free for a packet of `size` bytes.
     fn space_for(&self, size: u32) -> u64 {
         u64::from(size)
@@ -46,11 +49,14 @@ pub(crate) trait Discipline<P: Packet>: Sized {
     fn on_overflow(&mut self) {}
 }
 
+/// A packet that was dropped after it had been accepted: when, and why.
+pub(crate) type Told<P> = (Instant, P, DropCause);
+
 /// Receives the packets that a queue marks or drops.
 pub(crate) struct Fate<'l, P> {
     pub(crate) counters: &'l mut Counters,
     /// The dropped packets with their times, if the caller wants them.
-    pub(crate) told: Option<&'l mut VecDeque<(Instant, P)>>,
+    pub(crate) told: Option<&'l mut VecDeque<Told<P>>>,
 }
 
 impl<P: Packet> Fate<'_, P> {
@@ -69,10 +75,11 @@ impl<P: Packet> Fate<'_, P> {
         self.counters.held.remove(size);
         match cause {
             DropCause::Queue => self.counters.dropped_queue.add(size),
+            DropCause::Filtered => self.counters.dropped_filtered.add(size),
             _ => self.counters.dropped_early.add(size),
         }
         if let Some(told) = &mut self.told {
-            told.push_back((now, packet));
+            told.push_back((now, packet, cause));
         }
     }
 }
@@ -111,6 +118,18 @@ impl<P: Packet> Fifo<P> {
     /// Arrival time of the head.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.waiting.front().map(|head| head.since)
+    }
+
+    /// The packets in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &P> {
+        self.waiting.iter().map(|waiting| &waiting.packet)
+    }
+
+    /// Takes out the packet that `pick` finds.
+    pub(crate) fn take(&mut self, pick: impl FnOnce(&Self) -> Option<usize>) -> Option<P> {
+        let packet = self.waiting.remove(pick(self)?)?.packet;
+        self.bytes -= u64::from(packet.size());
+        Some(packet)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -184,7 +203,7 @@ pub(crate) mod testing {
     /// Counters that allow many packets, and the dropped packets.
     pub(crate) struct Grave {
         pub(crate) counters: Counters,
-        pub(crate) dropped: VecDeque<(Instant, Probe)>,
+        pub(crate) dropped: VecDeque<Told<Probe>>,
     }
 
     impl Grave {
@@ -205,7 +224,10 @@ pub(crate) mod testing {
         }
 
         pub(crate) fn numbers(&self) -> Vec<u32> {
-            self.dropped.iter().map(|(_, probe)| probe.number).collect()
+            self.dropped
+                .iter()
+                .map(|(_, probe, _)| probe.number)
+                .collect()
         }
     }
 }

@@ -177,6 +177,11 @@ impl<P: Packet> Discipline<P> for DualPi2Queue<P> {
         self.l4s.fifo.packets() + self.classic.fifo.packets()
     }
 
+    /// ACKs are not ECN-capable (RFC 3168 section 6.1.4), and wait in the Classic queue.
+    fn remove(&mut self, _: u64, pick: impl FnOnce(&Fifo<P>) -> Option<usize>) -> Option<P> {
+        self.classic.fifo.take(pick)
+    }
+
     /// Appendix A.1: require space for the largest packet, so that small ones are not favoured.
     fn space_for(&self, size: u32) -> u64 {
         self.max_packet.max(u64::from(size))
@@ -441,7 +446,7 @@ mod tests {
                 marked,
                 std::mem::take(&mut grave.dropped)
                     .iter()
-                    .map(|(_, p)| p.number)
+                    .map(|(_, p, _)| p.number)
                     .collect(),
             )
         };

@@ -96,8 +96,7 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
         limit: Option<QueueLimit>,
         fate: &mut Fate<'_, P>,
     ) -> Result<(), DropCause> {
-        let hash = Rng::new(packet.flow() ^ self.perturbation).next_u64();
-        let index = (hash % self.queues.len() as u64) as usize;
+        let index = self.place(packet.flow());
         self.bytes += u64::from(packet.size());
         self.packets += 1;
         let queue = &mut self.queues[index];
@@ -161,9 +160,23 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
     fn packets(&self) -> u64 {
         self.packets
     }
+
+    fn remove(&mut self, flow: u64, pick: impl FnOnce(&Fifo<P>) -> Option<usize>) -> Option<P> {
+        let index = self.place(flow);
+        let packet = self.queues[index].fifo.take(pick)?;
+        self.bytes -= u64::from(packet.size());
+        self.packets -= 1;
+        Some(packet)
+    }
 }
 
 impl<P: Packet> FqCodelQueue<P> {
+    /// The queue of a flow.
+    fn place(&self, flow: u64) -> usize {
+        let hash = Rng::new(flow ^ self.perturbation).next_u64();
+        (hash % self.queues.len() as u64) as usize
+    }
+
     #[cfg(test)]
     pub(super) fn estimate(&mut self, root: super::linux_tests::InverseRoot) {
         let states = self.queues.iter_mut().map(|queue| &mut queue.codel);

@@ -3,7 +3,7 @@
 //! Each queue gets the same packets at the same times, and is dequeued at the same times.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use super::codel::{Codel, CodelQueue};
 use super::discipline::Discipline;
 use super::discipline::testing::{Grave, Probe, SITE};
 use super::fq_codel::{FqCodel, FqCodelQueue};
+use crate::ack_filter::{Header, redundant};
 use crate::packet::QueueLimit;
 
 /// Linux's estimate of 1 / sqrt(count): one step of Newton's each time the count changes, with 16
@@ -208,7 +209,7 @@ fn replay_codel(
         },
     );
     let grave = grave.into_inner();
-    let drops = grave.dropped.iter().map(|(at, _)| *at).collect();
+    let drops = grave.dropped.iter().map(|(at, ..)| *at).collect();
     (ours, theirs, drops)
 }
 
@@ -318,4 +319,81 @@ fn fq_codel_overflows_as_in_linux() {
     let (ours, theirs, dropped) = replay_fq(trace, codel, 60);
     assert_eq!(differences(&ours, &theirs), []);
     assert_eq!(dropped, counts(trace)[2]);
+}
+
+/// A packet of the schedule `acks` of `kernel/record.py`: its queue, if each flow has its own, and
+/// what a filter reads.
+fn ack(words: &[&str]) -> Header {
+    const SYN: u64 = 2;
+    const ACK: u64 = 16;
+    const ECN: u64 = 192;
+    let word: Vec<u64> = words.iter().map(|word| word.parse().unwrap()).collect();
+    let [size, flow, _, flags, number, value, echo, sacks @ ..] = &word[..] else {
+        panic!("{words:?}");
+    };
+    let options = if sacks.is_empty() {
+        0
+    } else {
+        4 + 4 * sacks.len() as u64
+    };
+    let mut blocks = [[0; 2]; 4];
+    for (block, words) in blocks.iter_mut().zip(sacks.chunks(2)) {
+        *block = [words[0] as u32, words[1] as u32];
+    }
+    Header {
+        connection: *flow,
+        acknowledges: flags & (ACK | SYN) == ACK,
+        // No other flag, no option that nobody knows, and no data behind all headers.
+        pure: flags & !ECN == ACK && *size == 14 + 20 + 32 + options,
+        ecn: (flags >> 6) as u8 & 3,
+        ack: *number as u32,
+        stamps: Some([*value as u32, *echo as u32]),
+        blocks,
+        sacks: sacks.len() as u8 / 2,
+    }
+}
+
+/// Identical packet by packet, in queues of one connection each and in one queue of all.
+#[test]
+fn acks_are_filtered_as_in_linux() {
+    for (name, aggressive, kept) in [("cake", false, 1483), ("cake-blind", true, 1282)] {
+        let trace = &trace(name);
+        let mut queues: BTreeMap<u64, VecDeque<(u32, Header)>> = BTreeMap::new();
+        let (mut number, mut last, mut passed, mut filtered) = (0, 0, 0, 0);
+        let mut header = Header::default();
+        let mut flows = Vec::new();
+        for line in trace.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&str> = line.split(' ').collect();
+            if words[0] == "+" {
+                if words.len() > 2 {
+                    header = ack(&words[2..]);
+                }
+                number += 1;
+                let flow = if aggressive { 0 } else { header.connection };
+                flows.push(flow);
+                let queue = queues.entry(flow).or_default();
+                let waiting = queue.iter().map(|(_, header)| Some(*header));
+                if let Some(place) = redundant(waiting, &header, aggressive) {
+                    queue.remove(place);
+                    filtered += 1;
+                }
+                queue.push_back((number, header));
+                continue;
+            }
+            let gone = words.get(2).map_or(last + 1, |word| word.parse().unwrap());
+            if gone == 0 {
+                assert!(queues.values().all(VecDeque::is_empty), "after {last}");
+                continue;
+            }
+            (last, passed) = (gone, passed + 1);
+            let queue = queues.get_mut(&flows[gone as usize - 1]).unwrap();
+            assert_eq!(
+                queue.pop_front().map(|(number, _)| number),
+                Some(gone),
+                "{name}"
+            );
+        }
+        assert_eq!([number as usize, passed, filtered], counts(trace));
+        assert_eq!(passed, kept);
+    }
 }

@@ -125,6 +125,10 @@ impl<P: Packet> Discipline<P> for PieQueue<P> {
         self.fifo.packets()
     }
 
+    fn remove(&mut self, _: u64, pick: impl FnOnce(&Fifo<P>) -> Option<usize>) -> Option<P> {
+        self.fifo.take(pick)
+    }
+
     /// The next packet's decision treats this drop like any other (appendix B).
     fn on_overflow(&mut self) {
         self.accumulated = 0.0;

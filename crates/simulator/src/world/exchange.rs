@@ -1,7 +1,7 @@
 //! Steps of flows of other transports, and of replies over links.
 
 use paceline_congestion::Ecn;
-use paceline_path::Verdict;
+use paceline_path::{DropCause, Verdict};
 use paceline_record::PacketKind;
 use paceline_units::Instant;
 
@@ -206,9 +206,22 @@ impl World {
         let flow = &mut self.flows[index];
         flow.acks_sent += 1;
         let first = flow.plan.back[0];
-        let verdict = self.links[first].enqueue(self.now, *packet);
+        self.offer_reply(first, packet);
+    }
+
+    fn offer_reply(&mut self, link: usize, packet: &Packet) {
+        let (flows, replies) = (&self.flows, &self.replies);
+        let header = |packet: &Packet| match packet.load {
+            Load::Reply { number, .. } => {
+                let index = packet.flow as usize;
+                flows[index].header(replies[index].look(number)?)
+            }
+            // The data of a connection goes the other way.
+            _ => None,
+        };
+        let verdict = self.links[link].enqueue_read(self.now, *packet, header);
         self.forwarded(packet, verdict);
-        self.joined(first);
+        self.joined(link);
     }
 
     /// A reply has crossed a link: the next one follows, or the rest of its way.
@@ -220,7 +233,7 @@ impl World {
                 hop: hop + 1,
                 ecn: marked,
             };
-            return self.pass_on(*next, &Packet { load, ..*packet });
+            return self.offer_reply(*next, &Packet { load, ..*packet });
         }
         let Some(mut reply) = self.replies[index].arrive(number) else {
             return;
@@ -238,13 +251,13 @@ impl World {
     /// A link on the way accepts a packet, or refuses it.
     pub(super) fn forwarded(&mut self, packet: &Packet, verdict: Verdict) {
         self.journal.forwarded(self.now, packet, verdict);
-        if let Verdict::Dropped(_) = verdict {
-            self.gone(packet);
+        if let Verdict::Dropped(cause) = verdict {
+            self.gone(packet, cause);
         }
     }
 
     /// A packet will not arrive.
-    pub(super) fn gone(&mut self, packet: &Packet) {
+    pub(super) fn gone(&mut self, packet: &Packet, cause: DropCause) {
         let flow = &mut self.flows[packet.flow as usize];
         let (side, number) = match packet.load {
             Load::Datagram { number, .. } => (Side::Sender, number),
@@ -252,7 +265,10 @@ impl World {
                 let Some(reply) = self.replies[packet.flow as usize].leave(number) else {
                     return;
                 };
-                flow.acks_lost += 1;
+                match cause {
+                    DropCause::Filtered => flow.acks_filtered += 1,
+                    _ => flow.acks_lost += 1,
+                }
                 let Reply::Datagram { number, .. } = reply else {
                     return;
                 };
