@@ -232,6 +232,16 @@ def result_folder(folder: str) -> Path:
     raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
 
 
+def sweep(folder: str) -> Sweep | None:
+    """Return the sweep in a folder, if there is one."""
+    if not (result_folder(folder) / "sweep.json").is_file():
+        return None
+    from paceline.study.sweep import Sweep
+
+    with failing(NotARunError, "not-a-run", "run the sweep again", file=folder):
+        return Sweep.read(folder)
+
+
 def stem(name: str) -> str:
     """Return the name of a run's folder or of a recording, without what says its format."""
     path = Path(name).resolve()

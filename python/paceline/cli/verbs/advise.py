@@ -28,6 +28,7 @@ from paceline.cli.verbs.fit import described, show
 from paceline.kernel.controller import NAME
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, quantity
+from paceline.runs import named_scenario
 from paceline.show import path
 from paceline.study import advise as study
 from paceline.study import fit
@@ -196,7 +197,7 @@ def _asked(options: Options) -> study.Asked:
 def _read(name: str, options: Options) -> study.Recording:
     """Read a recording and fit its path; a scenario's path is known."""
     if name.endswith(".toml"):
-        text, place = files.scenario(name)
+        text, place = named_scenario(name)
         return study.Recording(name, None, text=files.plan(text, place, []).toml)
     run = files.recording(name)
     status = console.stderr().status(f"{name}: simulating models of the path")

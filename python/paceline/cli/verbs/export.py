@@ -81,7 +81,7 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Export a run for other programs: tables, qlog, a packet capture, xplot, Flent.
+    """Export a run for other programs: as tables, qlog, a packet capture, xplot, Flent.
 
     A sweep is one table with a row for each run: its settings, with units, and its metrics.
     """

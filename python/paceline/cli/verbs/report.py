@@ -30,7 +30,11 @@ class Options:
         Parameter(help="An HTML page, or a figure for print. Default: html; of a sweep, pdf."),
     ] = None
     out: Annotated[
-        Path | None, Parameter(help="File to write. Default: report.FORMAT in the folder.")
+        Path | None,
+        Parameter(
+            help="File to write. Default: report.FORMAT in the folder; of a recording, "
+            "NAME-report.FORMAT here."
+        ),
     ] = None
     style: Path | None = None
     """A style file of matplotlib (.mplstyle) for the figure: fonts, line widths, colours."""
@@ -68,31 +72,21 @@ class Options:
     help_epilogue=examples(
         "report runs/NAME",
         "report capture.pcapng",
-        "report runs/NAME --format svg --out figure-3.svg",
+        "report runs/NAME --format svg --panel throughput,queue --size 3.5x2.4in",
+        "report runs/SWEEP --metric goodput --x queue.size --hue flows.0.cc --size one-column",
     )
 )
 def report(
-    run: Annotated[
-        str, Parameter(help="A run's folder, or a recording: a capture, a qlog, iperf3's JSON.")
+    folder: Annotated[
+        str,
+        Parameter(
+            name="FOLDER",
+            help="A run's folder, a sweep's, or a recording: a capture, a qlog, iperf3's JSON.",
+        ),
     ],
     /,
     *,
-    format: Annotated[  # noqa: A002
-        Literal["html", "png", "svg", "pdf"], Parameter(help="An HTML page, or a figure for print.")
-    ] = "html",
-    out: Annotated[
-        Path | None,
-        Parameter(
-            help="File to write. Default: report.FORMAT in the run's folder; of a recording, "
-            "NAME-report.FORMAT here."
-        ),
-    ] = None,
-    flow: Annotated[
-        int | None, Parameter(help="The flow that a figure shows in its detailed panels.")
-    ] = None,
-    memory: Memory = None,
-    force: Force = False,
-    json: Json = False,
+    options: Options = Options(),
 ) -> None:
     """Write a report of a run, one self-contained HTML page, or a figure of a run or a sweep.
 
@@ -100,19 +94,23 @@ def report(
     (repeats, or a comparison of controllers), the command writes one report of all runs. A sweep is
     drawn as curves with 95 % intervals; a figure with `--size` leaves the title to the caption.
     """
-    is_file = Path(run).is_file()
-    run = run if is_file else files.run_folder(run)
-    beside = Path(f"{files.stem(run)}-report.{format}") if is_file else None
-    place = out or beside or Path(run) / f"report.{format}"
-    store.check(place, force=force)
-    together = files.runs_together(run)
-    write = _joint(run, together, format, flow) if together else _single(run, format, flow)
-    with (
-        failing(ValueError, "bad-flow", "choose another with --flow"),
-        store.writing(place, force=force) as fresh,
-    ):
-        write(fresh)
-    answer: answers.Report = {"report": str(place), "format": format}
+    is_file = Path(folder).is_file()
+    folder = folder if is_file else files.run_folder(folder)
+    sweep = None if is_file else files.sweep(folder)
+    form = options.format or ("html" if sweep is None else "pdf")
+    beside = Path(f"{files.stem(folder)}-report.{form}") if is_file else None
+    place = options.out or beside or Path(folder) / f"report.{form}"
+    store.check(place, force=options.force)
+    with failing(ArgumentError, "bad-value"):
+        if sweep is not None:
+            write = _swept(sweep, form, options)
+        elif together := files.runs_together(folder):
+            write = _joint(folder, together, form, options)
+        else:
+            write = _single(folder, form, options)
+        with store.writing(place, force=options.force) as fresh:
+            write(fresh)
+    answer: answers.Report = {"report": str(place), "format": form}
     console.answer(answer, str(place))
 
 
@@ -153,6 +151,7 @@ def _single(folder: str, form: str, options: Options) -> Callable[[Path], object
     """Return the function that writes the report of a run."""
     from paceline.show import figure, page
 
+    look = _look(form, options, panels=True)
     run = files.recording(folder)
     if form == "html":
         return lambda fresh: page.write_page(run, fresh)
