@@ -1,21 +1,27 @@
 """How often `paceline conformance` is wrong: on right flows, and on seeded defects.
 
     nice python tests/peers/judged.py right [--cc bbr3] [--seeds 1-500] [--backend vm] [--later -1]
-    nice python tests/peers/judged.py defects
+    nice python tests/peers/judged.py defects [--rules]
 
 `right` draws paths from seeds (1 to 200 Mbit/s, 2 to 300 ms, a quarter of a BDP to 16, losses to
 2 %, jitter, aggregation, pauses of the application, one to four flows), runs a controller on each
 and judges its packets by its own shadow: each broken check is a false one. With `--backend vm` it
 is Linux's own controller (bbr, cubic, reno), as captured in its guest; with `--later`, its ACKs are
 so many milliseconds later. `defects` changes one option of `bbr3` at a time and judges it on the
-draft's baselines: on which its packets differ from the right flow's, and what is broken there.
+draft's baselines: on which its packets differ from the right flow's, and what is broken there. With
+`--rules` it builds an engine that can leave out a rule of the draft, and leaves out one at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +67,96 @@ DEFECTS: dict[str, tuple[float | str, ...]] = {
     "probe_wait": ("500 ms", "5 s"),
     "probe_wait_random": ("0 s", "4 s"),
 }
+#: Rules of the draft: the file, what stands there, and what leaves the rule out.
+RULES = {
+    "round counting": (
+        "model.rs",
+        "ack.sample.prior_delivered >= self.next_round_delivered;",
+        "LEFT_OUT || ack.sample.prior_delivered >= self.next_round_delivered;",
+    ),
+    "the maximum of the bandwidth": (
+        "model.rs",
+        "rate > Rate::ZERO && (rate >= self.max_bw",
+        "rate > Rate::ZERO && (LEFT_OUT || rate >= self.max_bw",
+    ),
+    "the filter's advance": (
+        "model.rs",
+        "if self.max_bw_filter[1] > Rate::ZERO {",
+        "if self.max_bw_filter[1] > Rate::ZERO && !LEFT_OUT {",
+    ),
+    "the response to loss": (
+        "model.rs",
+        "if !self.state.is_probing() && self.is_loss_in_round {",
+        "if !self.state.is_probing() && self.is_loss_in_round && !LEFT_OUT {",
+    ),
+    "extra_acked": (
+        "model.rs",
+        "let extra = (self.extra_acked_delivered - expected).min(self.cwnd);",
+        "let extra = if LEFT_OUT { Bytes::ZERO } else {"
+        " (self.extra_acked_delivered - expected).min(self.cwnd) };",
+    ),
+    "the quantum": (
+        "control.rs",
+        ".max(self.smss() * 2)",
+        ".max(self.smss() * if LEFT_OUT { 40 } else { 2 })",
+    ),
+    "the pace that Startup keeps": (
+        "control.rs",
+        "(self.full_bw_reached || rate > self.pacing_rate)",
+        "(LEFT_OUT || self.full_bw_reached || rate > self.pacing_rate)",
+    ),
+    "the short-term model's reset": (
+        "probe_bw.rs",
+        "self.reset_short_term_model();",
+        "if !LEFT_OUT { self.reset_short_term_model(); }",
+    ),
+    "inflight_longterm's growth": (
+        "probe_bw.rs",
+        "if !ack.cwnd_limited || self.cwnd",
+        "if LEFT_OUT || !ack.cwnd_limited || self.cwnd",
+    ),
+    "one round of REFILL": (
+        "probe_bw.rs",
+        "State::Refill if self.round_start =>",
+        "State::Refill if LEFT_OUT || self.round_start =>",
+    ),
+    "DOWN's end by what is in flight": (
+        "probe_bw.rs",
+        "State::Down if self.is_time_to_cruise(ack.in_flight)",
+        "State::Down if LEFT_OUT || self.is_time_to_cruise(ack.in_flight)",
+    ),
+    "inflight_longterm's cut": (
+        "loss.rs",
+        "if !loss.packet.app_limited {",
+        "if !loss.packet.app_limited && !LEFT_OUT {",
+    ),
+    "Startup's end by losses": (
+        "loss.rs",
+        "self.loss_ranges_in_round = self.loss_ranges_in_round.saturating_add(1);",
+        "self.loss_ranges_in_round += u32::from(!LEFT_OUT);",
+    ),
+    "the window's restoration after recovery": (
+        "loss.rs",
+        "self.cwnd = self.cwnd.max(self.prior_cwnd);",
+        "if !(LEFT_OUT && self.state != State::ProbeRtt) {"
+        " self.cwnd = self.cwnd.max(self.prior_cwnd); }",
+    ),
+    "the window's restoration after ProbeRTT": (
+        "probe_rtt.rs",
+        "self.restore_cwnd();",
+        "if !LEFT_OUT { self.restore_cwnd(); }",
+    ),
+    "ProbeRTT's round": (
+        "probe_rtt.rs",
+        "self.probe_rtt_round_done = false;",
+        "self.probe_rtt_round_done = LEFT_OUT;",
+    ),
+    "the restart from idle": (
+        "probe_rtt.rs",
+        "if sent.in_flight > Bytes::ZERO || !sent.app_limited {",
+        "if LEFT_OUT || sent.in_flight > Bytes::ZERO || !sent.app_limited {",
+    ),
+}
 #: Packets differ if this share of tenths of a second has another volume, by more than 5 %.
 DIFFERS = 0.05
 
@@ -101,30 +197,73 @@ def right(cc: str, seeds: range, backend: Backend, later_ms: float) -> int:
     return false
 
 
-def defects() -> None:
-    """Judge flows with one option changed."""
+def defects(rules: bool) -> None:
+    """Judge flows with one option changed, or with one rule of the draft left out."""
     texts = {path.stem[:2]: path.read_text() for path in BASELINES}
     own = {name: _volumes(_run(text)) for name, text in texts.items()}
     seen = found = 0
+    for defect, runs in _without_rules(texts) if rules else _with_options(texts):
+        differs, broken = [], {}
+        for name, run in runs.items():
+            mine, theirs = own[name], _volumes(run)
+            longer = max(len(mine), len(theirs))
+            mine, theirs = np.resize(mine, longer), np.resize(theirs, longer)
+            if np.mean(abs(mine - theirs) > 0.05 * np.maximum(mine, 1)) > DIFFERS:
+                differs.append(name)
+            (judged,) = judge(run, 0, ("bbr3",))
+            if checks := judged.having("broken"):
+                broken[name] = [check["id"] for check in checks]
+        seen += bool(differs)
+        found += bool(differs) and bool(broken)
+        print(defect, "differs on", differs, "broken:", broken, flush=True)
+    print(f"{found} of {seen} defects that packets show are found")
+
+
+Flawed = Iterator[tuple[str, dict[str, paceline.Run]]]
+
+
+def _with_options(texts: dict[str, str]) -> Flawed:
     for option, values in DEFECTS.items():
         for value in values:
-            differs, broken = [], {}
+            written = f'"{value}"' if isinstance(value, str) else value
+            changed = f'cc = {{ name = "bbr3", {option} = {written} }}'
+            flawed = {n: text.replace('cc = "bbr3"', changed, 1) for n, text in texts.items()}
+            yield f"{option} {value}", {name: _run(text) for name, text in flawed.items()}
+
+
+def _without_rules(texts: dict[str, str]) -> Flawed:
+    """Build an engine whose `bbr3` leaves out the rule that an environment variable names."""
+    root = Path(__file__).parents[2]
+    with tempfile.TemporaryDirectory() as place:
+        subprocess.run(["git", "clone", "-q", root, place], check=True)
+        sources = Path(place, "crates/congestion/src")
+        library = sources / "lib.rs"
+        library.write_text(library.read_text().replace("#![no_std]\n", ""))
+        for rule, (name, old, new) in RULES.items():
+            source = sources / "bbr3" / name
+            text = source.read_text()
+            if text.count(old) != 1:
+                sys.exit(f"{name} has {text.count(old)} of what {rule} replaces: {old}")
+            guard = f'(std::env::var("LEFT_OUT").as_deref() == Ok("{rule}"))'
+            source.write_text(text.replace(old, new.replace("LEFT_OUT", guard)))
+        target = str(root / "target/judged")
+        build = ["cargo", "build", "--release", "--quiet", "-p", "paceline-python", "--target-dir"]
+        subprocess.run([*build, target], cwd=place, check=True)
+        module = f"{place}/python/paceline/_paceline.abi3.so"
+        shutil.copy(f"{target}/release/lib_paceline.so", module)
+        for rule in RULES:
+            runs = {}
             for name, text in texts.items():
-                written = f'"{value}"' if isinstance(value, str) else value
-                changed = f'cc = {{ name = "bbr3", {option} = {written} }}'
-                run = _run(text.replace('cc = "bbr3"', changed, 1))
-                mine, theirs = own[name], _volumes(run)
-                longer = max(len(mine), len(theirs))
-                mine, theirs = np.resize(mine, longer), np.resize(theirs, longer)
-                if np.mean(abs(mine - theirs) > 0.05 * np.maximum(mine, 1)) > DIFFERS:
-                    differs.append(name)
-                (judged,) = judge(run, 0, ("bbr3",))
-                if checks := judged.having("broken"):
-                    broken[name] = [check["id"] for check in checks]
-            seen += bool(differs)
-            found += bool(differs) and bool(broken)
-            print(option, value, "differs on", differs, "broken:", broken, flush=True)
-    print(f"{found} of {seen} defects that packets show are found")
+                file, out = f"{place}/{name}.toml", f"{place}/{rule}/{name}"
+                Path(file).write_text(text)
+                command = [sys.executable, "-m", "paceline", "run", file, "--out", out, "--quiet"]
+                subprocess.run(
+                    [*command, "--set", "run.record.packets=true"],
+                    env=os.environ | {"LEFT_OUT": rule, "PYTHONPATH": f"{place}/python"},
+                    stdout=subprocess.DEVNULL,
+                )
+                runs[name] = paceline.Run.read(out)
+            yield rule, runs
 
 
 def _run(text: str) -> paceline.Run:
@@ -149,10 +288,10 @@ def main() -> int:
     one.add_argument("--seeds", default="1-500")
     one.add_argument("--backend", choices=("sim", "vm"), default="sim")
     one.add_argument("--later", type=float, default=0.0, metavar="MS")
-    verbs.add_parser("defects")
+    verbs.add_parser("defects").add_argument("--rules", action="store_true")
     asked = parser.parse_args()
     if asked.verb == "defects":
-        defects()
+        defects(asked.rules)
         return 0
     first, _, last = asked.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
