@@ -38,7 +38,7 @@ class Options:
     list: Annotated[bool, Parameter(negative="")] = False
     """List the claims without running them."""
     mutants: Annotated[bool, Parameter(negative="")] = False
-    """Run the mutants of each claim, which lack its subject, and list those that survive."""
+    """Run the mutants of each claim (its runs without its subject), and list those that survive."""
     seeds: Seeds = None
     quick: Annotated[bool, Parameter(negative="")] = False
     """Run a shorter form of each claim: fewer seeds and shorter runs."""
@@ -54,7 +54,7 @@ class Options:
         ),
     ] = "sim"
     jobs: Annotated[int | None, Parameter(validator=positive)] = None
-    """Number of parallel threads and emulations. Default: one thread, four emulations per core."""
+    """Number of parallel threads and emulations. Default, per core: one thread, four emulations."""
     controllers: Controllers = None
     memory: Memory = None
     json: Json = False

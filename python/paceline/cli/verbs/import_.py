@@ -80,7 +80,8 @@ def import_(
     """Convert a file of another tool: an experiment into a scenario, or a recording into a record.
 
     A transperf configuration is parsed, but never executed. If a scenario cannot express a part of
-    it, the command prints an error with the line. It prints a note for each approximation.
+    the configuration, the command prints an error with the line. If it can express a part only
+    approximately, the command prints a note.
 
     A recording becomes a run, which `paceline report`, `paceline compare` and `paceline sequence`
     can read. A recording is a pcap or pcapng of TCP, a qlog of any version, iperf3's JSON or
