@@ -88,8 +88,8 @@ def claims(
     Each figure has a 95 % interval over the seeds. The runs of all chosen claims execute in
     parallel. Emulated runs come last, as many at a time as their rates allow. An emulated run that
     exceeds the bounds of `[run.emulation]` is repeated up to three times. If you name a claim by
-    its id, it runs even if it needs another `--backend`. With `--controller bbr3=FILE`, your own
-    controller replaces bbr3 in all claims.
+    its id, the claim runs even if it needs another `--backend`. With `--controller bbr3=FILE`, your
+    own controller replaces bbr3 in all claims.
 
     The exit code is 3 if a claim is not reproduced, if a bound of a finding fails, or if a mutant
     survives.

@@ -145,9 +145,9 @@ def conformance(
     and runs the draft's cases with bbr3. A trace passes if every state field equals that of Linux
     after every event. A recovery script passes if our sender sends what the recorded kernel sent.
 
-    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. The checks are
-    those of the algorithm that --as names, or else that the controller's name gives, or else that
-    is nearest. With --against, the exit code is 4 if something that held in the earlier output is
+    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. The algorithm
+    to check is the one that --as names, or else the one with the controller's name, or else the
+    nearest one. With --against, the exit code is 4 if something that held in the earlier output is
     broken now.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:

@@ -85,8 +85,8 @@ def import_(
 
     A recording becomes a run, which `paceline report`, `paceline compare` and `paceline sequence`
     can read. A recording is a pcap or pcapng of TCP, a qlog of any version, iperf3's JSON or
-    Flent's data. It may be compressed with gzip or zstd. Notes on missing data are printed and
-    stored in the record.
+    Flent's data. The file may be compressed with gzip or zstd. Notes on missing data are printed
+    and stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
         _record(file, None if format == "auto" else format, out)

@@ -86,7 +86,7 @@ def run(
 
     With `--backend emu`, the seeds run one after another, because an emulated path runs in real
     time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if the
-    last of these runs exceeds them too, this run is kept and the exit code is 1.
+    last repetition exceeds the bounds too, it is kept and the exit code is 1.
 
     With `--backend vm`, a real kernel runs in virtual time, from the latest snapshot that `paceline
     vm prepare` made. With this backend, the same run always gives the same bytes, and the seed

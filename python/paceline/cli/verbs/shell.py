@@ -99,8 +99,8 @@ def shell(
     address in `PACELINE_SERVER`. The client starts as soon as the server listens, or after 5 s if
     the server does not listen by then. The server's data crosses the scenario's link, together with
     the flows of the scenario. The client's data crosses a second link with the same rate (unless
-    --rate-up is given), queue and impairments, but without other traffic. You do not need root.
-    Inside the namespaces, each program runs as root of its namespace.
+    --rate-up is given), queue and impairments. This link carries no other traffic. You do not need
+    root. Inside the namespaces, each program runs as root of its namespace.
 
     The record is like that of any run. A conversation has two directions; each direction that
     carries data is a flow, reconstructed from its packets.
