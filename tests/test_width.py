@@ -25,6 +25,7 @@ from verbs import prepare
 
 #: A call of each verb that prints text.
 CALLS = (
+    "advise one.toml --cc cubic reno --paths 10",
     "check one.toml",
     "claims --list",
     "claims A1 A2 --quick",
@@ -200,7 +201,7 @@ def test_a_file_gets_each_line_whole(cli: Command, monkeypatch: pytest.MonkeyPat
     assert told == []
     monkeypatch.setenv("COLUMNS", "80")
     assert any(line.endswith("...") for line in cli("list", "scenarios").stdout.splitlines())
-    assert len(cli("list", "scenarios").stdout.splitlines()) == 91
+    assert len(cli("list", "scenarios").stdout.splitlines()) == 92
 
 
 def test_a_number_keeps_its_unit_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,8 +38,9 @@ POINTS, POINTS_SHOWN = 400, 50
 TEXT = f"""Limits:
 
 - Server: {CONNECTIONS} connections and {THREADS} threads.
-- Times: {HEADER_S:.0f} s until a request's header is complete, and until the next request;
-  {BODY_S:.0f} s for a request's body; {WRITE_S:.0f} s until the client accepts a response.
+- Times: {HEADER_S:.0f} s for a request's header, from the start of the connection or the end of the
+  previous response; {BODY_S:.0f} s for a request's body; {WRITE_S:.0f} s until the client accepts a
+  response.
 - Requests: {HEADER_BYTES >> 10} KiB of header, {BODY_BYTES >> 10} KiB of body, {DEPTH} levels of
   nesting in JSON, {SETTINGS} settings.
 - Jobs: {JOBS} jobs waiting or running, of which one runs; {JOB_S / 60:.0f} min per job;

@@ -622,9 +622,8 @@ def draw(advice: Advice) -> Figure:
     """Draw the goodput over the 95th RTT of each candidate: its mean and one deviation of paths."""
     from matplotlib.patches import Ellipse
 
-    from paceline.show.figure import literal
+    from paceline.show.figure import canvas, literal, styled
     from paceline.show.palette import QUANTITIES
-    from paceline.study.canvas import canvas, styled
 
     both = [
         [row.values.get(name, ()) for name in ("rtt_p95_ns", "goodput_bps")] for row in advice.rows

@@ -38,7 +38,7 @@ class Options:
     list: Annotated[bool, Parameter(negative="")] = False
     """List the claims without running them."""
     mutants: Annotated[bool, Parameter(negative="")] = False
-    """Run the mutants of each claim, which lack its subject, and list those that survive."""
+    """Run the mutants of each claim (its runs without its subject), and list those that survive."""
     seeds: Seeds = None
     quick: Annotated[bool, Parameter(negative="")] = False
     """Run a shorter form of each claim: fewer seeds and shorter runs."""
@@ -54,7 +54,7 @@ class Options:
         ),
     ] = "sim"
     jobs: Annotated[int | None, Parameter(validator=positive)] = None
-    """Number of parallel threads and emulations. Default: one thread, four emulations per core."""
+    """Number of parallel threads and emulations. Default, per core: one thread, four emulations."""
     controllers: Controllers = None
     memory: Memory = None
     json: Json = False
@@ -88,8 +88,8 @@ def claims(
     Each figure has a 95 % interval over the seeds. The runs of all chosen claims execute in
     parallel. Emulated runs come last, as many at a time as their rates allow. An emulated run that
     exceeds the bounds of `[run.emulation]` is repeated up to three times. If you name a claim by
-    its id, it runs even if it needs another `--backend`. With `--controller bbr3=FILE`, your own
-    controller replaces bbr3 in all claims.
+    its id, the claim runs even if it needs another `--backend`. With `--controller bbr3=FILE`, your
+    own controller replaces bbr3 in all claims.
 
     The exit code is 3 if a claim is not reproduced, if a bound of a finding fails, or if a mutant
     survives.

@@ -89,14 +89,14 @@ def compare(
     Values with the same seed are compared pair by pair. The exit code is 4 if a metric is worse. If
     there are too few runs for a test, the output says so, and this does not count as a failure.
 
-    With `--by`, each value of one key of a sweep is compared with the first value of that key. The
-    two points of a pair have the same values of all other keys. Each point counts once, as the mean
-    of its seeds, and pairs are compared by their ratios.
+    With `--by`, the first value of one key of a sweep is compared with each other value, in pairs
+    of points that differ only in this key. Each point counts once, as the mean of its seeds, and
+    pairs are compared by their ratios.
 
-    A run, or a qlog that `paceline import` converted, can be compared with `reference:CASE`: a test
-    case of the BBR draft, or a baseline, run with `bbr3`. The output then shows where the run
-    departs from the reference, by the run's BBR states, or by its packets if the run has no states.
-    The run and the case must have the same path and events.
+    A run, or a qlog that `paceline import` converted, can be compared with `reference:CASE`. CASE
+    is a test case of the BBR draft or a baseline; the reference is its run with `bbr3`. The output
+    shows where the run's BBR states (or its packets, if it has no states) depart from the
+    reference. The run and the case must have the same path and events.
     """
     options = replace(options, metrics=files.known_metrics(options.metrics))
     if (new is None) == (options.by is None):

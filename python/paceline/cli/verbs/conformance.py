@@ -48,7 +48,7 @@ class Options:
     case: Annotated[
         list[str] | None,
         Parameter(
-            negative="", consume_multiple=True, help="Only cases with these ids or prefixes."
+            negative="", consume_multiple=True, help="Only cases whose ids start with these words."
         ),
     ] = None
     controller: Annotated[
@@ -129,25 +129,25 @@ def conformance(
 ) -> Exit:
     """Check whether a flow or a controller is BBR, CUBIC or Reno, and which rules it breaks.
 
-    A recording is judged by its packets alone, on any path. Alongside it runs a shadow of each
+    The command judges a recording by its packets alone, on any path. It runs a shadow of each
     algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its input.
-    The shadow shows at each moment what the algorithm allows. The verdict of a check is held,
+    At each moment, the shadow shows what the algorithm allows. The verdict of a check is held,
     broken, not seen, or cannot be told from these packets. Record at the sender: a capture (headers
     are enough), or a qlog with ACK frames.
 
-    A controller is tested by the draft's test cases, and by its packets on the draft's six
-    baselines and on twelve random paths. A case passes if each of its numbered steps holds in the
-    record of its run, on every path. Steps about BBR's states are not applicable to controllers
-    from other projects. With --case, a run's folder is judged by test cases; the run must have the
-    path and the events of these cases.
+    A controller runs the draft's test cases. It also runs on the draft's six baselines and on
+    twelve random paths, where its packets are judged like those of a recording. A case passes if
+    each of its numbered steps holds in the record of its run, on every path. Steps about BBR's
+    states are not applicable to controllers from other projects. With --case, the command judges an
+    existing run by test cases; the run must have their path and events.
 
     Without a target, the command replays golden traces of Linux, plays scripts for loss recovery,
     and runs the draft's cases with bbr3. A trace passes if every state field equals that of Linux
     after every event. A recovery script passes if our sender sends what the recorded kernel sent.
 
-    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. The checks are
-    those of the algorithm that --as or the controller's name gives, or else of the nearest
-    algorithm. With --against, the exit code is 4 if something that held in the earlier output is
+    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. The algorithm
+    to check is the one that --as names, or else the one with the controller's name, or else the
+    nearest one. With --against, the exit code is 4 if something that held in the earlier output is
     broken now.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:

@@ -46,13 +46,13 @@ def fit(
 ) -> None:
     """Estimate the path on which a record was taken, and write it as a scenario.
 
-    The estimate uses only data that the flows' endpoints can see: deliveries, RTTs and losses. It
-    covers the rate, the base RTT, the queue and the parameters of the loss model, each with a 95 %
-    interval. The loss model is a full queue, random loss, both, a policer, CoDel, FQ-CoDel or PIE:
-    the one whose simulation, with the same flows, is nearest to the record. The table at the end
-    compares the record with this simulation. If the record does not give an interval (for example,
-    for the size of a buffer that never filled), the output gives a bound, and a note gives the
-    reason.
+    The estimate uses only data that the flows' endpoints can see: deliveries, RTTs and losses. The
+    command estimates the rate, the base RTT, the queue and the parameters of the loss model, each
+    with a 95 % interval. The loss model is a full queue, random loss, both, a policer, CoDel,
+    FQ-CoDel or PIE: the one with which a simulation of the same flows is nearest to the record. The
+    table at the end compares the record with this simulation. If the record does not give an
+    interval (for example, for the size of a buffer that never filled), the output gives a bound,
+    and a note gives the reason.
     """
     known = [row["name"] for row in _paceline.controllers()]
     if cc is not None and cc not in known:

@@ -80,12 +80,13 @@ def import_(
     """Convert a file of another tool: an experiment into a scenario, or a recording into a record.
 
     A transperf configuration is parsed, but never executed. If a scenario cannot express a part of
-    it, the command prints an error with the line. It prints a note for each approximation.
+    the configuration, the command prints an error with the line. If it can express a part only
+    approximately, the command prints a note.
 
     A recording becomes a run, which `paceline report`, `paceline compare` and `paceline sequence`
     can read. A recording is a pcap or pcapng of TCP, a qlog of any version, iperf3's JSON or
-    Flent's data. It may be compressed with gzip or zstd. Notes on missing data are printed and
-    stored in the record.
+    Flent's data. The file may be compressed with gzip or zstd. Notes on missing data are printed
+    and stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
         _record(file, None if format == "auto" else format, out)

@@ -30,8 +30,8 @@ def init(
         bool,
         Parameter(
             negative="",
-            help="Write a controller instead: in Python, or in C with its header if FILE ends in "
-            "`.c`.",
+            help="Write a controller instead: in Python or, if FILE ends in `.c`, in C with its "
+            "header.",
         ),
     ] = False,
     force: Force = False,

@@ -47,7 +47,7 @@ class Options:
     seed: Annotated[int | None, Parameter(validator=_seed)] = None
     """Seed of the run. Default: the scenario's seed."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
-    """Run with this many consecutive seeds, from the seed on."""
+    """Number of runs, with consecutive seeds that begin at --seed."""
     out: Path | None = None
     """Folder for the run. Default: runs/NAME+SETTINGS-SEED-HASH."""
     overrides: Set = None
@@ -82,16 +82,16 @@ def run(
     """Run scenarios, print their metrics, and keep every table.
 
     With `--repeats`, the seeds run in parallel, and the output gives the mean, median and 95 %
-    interval of each metric. If a scenario lists controllers in `compare` of `[run]`, it runs once
-    with each controller.
+    interval of each metric. If `compare` in `[run]` of a scenario lists controllers, the scenario
+    runs once with each.
 
     With `--backend emu`, the seeds run one after another, because an emulated path runs in real
-    time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if it
-    still exceeds them, it is kept and the exit code is 1.
+    time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if the
+    last repetition exceeds the bounds too, it is kept and the exit code is 1.
 
-    With `--backend vm`, a real kernel runs in virtual time, from the latest snapshot that
-    `paceline vm prepare` made. The same run always gives the same bytes. The start of each flow is
-    delayed by up to 10 ms, depending on the seed.
+    With `--backend vm`, a real kernel runs in virtual time, from the latest snapshot that `paceline
+    vm prepare` made. With this backend, the same run always gives the same bytes, and the seed
+    delays the start of each flow by up to 10 ms.
 
     The name of a run's folder ends in a hash of everything that determines the run's bytes. If the
     run already exists, the command shows it and does not run it again. After Ctrl-C, the same

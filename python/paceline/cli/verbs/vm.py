@@ -78,8 +78,8 @@ def prepare(
 ) -> None:
     """Boot a kernel once, and save a snapshot of the machine, from which every run starts.
 
-    The kernel boots in QEMU, together with Paceline's own program. If you prepare the same kernel
-    again, runs use its snapshot from then on.
+    The kernel boots in QEMU, together with Paceline's own program. If you prepare a kernel that
+    already has a snapshot, runs use that snapshot from then on.
     """
     err = console.stderr()
     said = ""
