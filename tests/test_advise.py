@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -126,14 +125,15 @@ def test_all_flows_of_a_recording_get_the_candidate(tmp_path: Path) -> None:
 
 def test_the_ensemble_is_of_paths_that_the_recording_allows(tmp_path: Path) -> None:
     found = read(captured(tmp_path, UPLOAD.replace("cubic", "bbr3")))
-    rng = random.Random(1)
-    paths = [toml(found.drawn(rng))["path"] for _ in range(20)]
+    assert len(set(found.paths)) == advise.PATHS
+    paths = [toml(path)["path"] for path in found.paths]
     rates = [float(path["rate"].split()[0]) for path in paths]
-    assert len(set(rates)) > 10
+    assert len(set(rates)) > advise.PATHS // 2
     assert all(7 < rate < 9 for rate in rates)
     losses = [float(path["loss"].split()[0]) for path in paths if "loss" in path]
     assert min(losses) < 0.5 < max(losses)
-    assert found.drawn(random.Random(2)) == found.drawn(random.Random(2))
+    assert found.fitted is not None
+    assert found.fitted.allowed(advise.PATHS) == found.paths
 
 
 def test_what_no_model_reproduces_gives_no_recommendation(cli: Command, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -90,6 +89,8 @@ class Recording:
     judged: Mapping[int, Sequence[packets.Judged]] = field(default_factory=dict)
     #: Nothing if something else than the path was the limit.
     fitted: fit.Fit | None = None
+    #: Paths that it allows, as scenarios.
+    paths: Sequence[str] = ()
 
     @property
     def is_near(self) -> bool:
@@ -108,10 +109,6 @@ class Recording:
         told = (packets.alike(self.judged.get(r["flow"], ())) or [r["cc"]] for r in rows)
         known = guests.names()
         return list(dict.fromkeys(name for names in told for name in names if name in known))
-
-    def drawn(self, rng: random.Random) -> str:
-        """Return a path that it allows."""
-        return self.text if self.fitted is None else self.fitted.drawn(rng)
 
     @property
     def sentences(self) -> list[str]:
@@ -142,15 +139,24 @@ class Recording:
             f"Longest queue {backlog}; lost {_percent(values['lost_ratio'])}; ACKs lost "
             f"{_percent(acks)}."
         )
-        return [
-            *told,
-            f"The application was the limit for {_percent(self.limits.application)} of the time, "
-            f"the receive window for {_percent(self.limits.window)}.",
-        ]
+        for what, share in (
+            ("application", self.limits.application),
+            ("receive window", self.limits.window),
+        ):
+            known = f"The {what} was the limit for {_percent(share)} of the time."
+            told.append(
+                f"Whether the {what} was the limit is not known." if share is None else known
+            )
+        return told
 
 
 def read(
-    name: str, run: Run, cc: str | None = None, progress: Callable[[int], object] | None = None
+    name: str,
+    run: Run,
+    cc: str | None = None,
+    *,
+    paths: int = PATHS,
+    progress: Callable[[int], object] | None = None,
 ) -> Recording:
     """Say what limits a recording, and fit its path if that is the limit; raises `UnfitError`."""
     seen, path = fit.ends(run)
@@ -158,11 +164,14 @@ def read(
     if found.limits.sentence is not None:
         return replace(found, judged=fit.senders_of(run))
     fitted = fit.fit(run, cc=cc, progress=progress)
-    return replace(found, judged=fitted.senders, fitted=fitted)
+    found = replace(found, judged=fitted.senders, fitted=fitted)
+    return replace(found, paths=fitted.allowed(paths)) if found.is_near else found
 
 
 #: A queue is none below this wait in seconds, this share of the RTT and this many packets' times.
 _WAIT, _SHARE, _PACKETS = 2e-3, 0.1, 1.5
+#: Samples further apart, in seconds, miss what a sender probes.
+_COARSE = 0.1
 #: For this long, in seconds and RTTs, a path without a queue or a loss shows that it is not the
 #: limit, if the rate stays within this factor and below this share of the link's.
 _LASTS, _ROUNDS, _FLAT, _BUSY = 3.0, 20, 1.1, 0.9
@@ -191,9 +200,9 @@ def _own(
     told = samples["app_limited"].fill_null(value=False).to_numpy()
     if told.any() and run.source is None:
         return float(np.mean(told)), None
-    if flow.least is None or len(flow.t) < 2:
+    step = float(np.median(np.diff(flow.t))) if len(flow.t) > 1 else math.inf
+    if flow.least is None or step > _COARSE:
         return None, None
-    step = float(np.median(np.diff(flow.t)))
     rate = flow.delivered[-1] / max(flow.end - flow.start, step)
     wait = max(_WAIT, _SHARE * flow.least, _PACKETS * flow.packet / max(rate, 1.0))
     is_short = ~(np.nan_to_num(flow.waits) > wait)
@@ -473,8 +482,8 @@ class Study:
     def __init__(self, recordings: Sequence[Recording], asked: Asked, aim: Aim) -> None:
         self.asked, self.aim = asked, aim
         self._first = recordings[0]
-        rng = random.Random(1)
-        paths = [recordings[n % len(recordings)].drawn(rng) for n in range(asked.paths)]
+        each = [one.paths or [one.text] * asked.paths for one in recordings]
+        paths = [each[n % len(each)][n // len(each)] for n in range(asked.paths)]
         given = dict(asked.beside)
         #: The controller of the neighbours, which come last.
         self.neighbour = next((name for name in NEIGHBOURS if name in given), NEIGHBOURS[0])

@@ -209,7 +209,8 @@ def _read(name: str, options: Options) -> study.Recording:
             name,
             run,
             options.sender,
-            None if quiet else lambda n: status.update(f"{name}: simulated {n} paths"),
+            paths=options.paths,
+            progress=None if quiet else lambda n: status.update(f"{name}: simulated {n} paths"),
         )
     except fit.UnfitError as error:
         hint = "advise needs a record of flows with RTTs"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from paceline import _paceline
+from paceline import _paceline, batch
 from paceline.errors import NoTableError, UnjudgeableError
 from paceline.grid import toml as value
 from paceline.quantities import quantity
@@ -18,7 +18,7 @@ from paceline.runs import Run
 from paceline.study.conformance import packets
 from paceline.study.fit import parameters
 from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
-from paceline.study.fit.models import BOTH, Judge, Judged, Model
+from paceline.study.fit.models import BOTH, Judge, Judged, Model, traits
 from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
 
 __all__ = ["LABELS", "Estimate", "Fit", "Judged", "Model", "Path", "UnfitError", "fit", "observe"]
@@ -124,6 +124,29 @@ class Fit:
         scale = _draw(rng, rate) / (rate.value or 1.0)
         return self.scenario(replace(model, parameters=given), scale, _draw(rng, self.rtt))
 
+    def allowed(self, count: int) -> list[str]:
+        """Return scenarios of drawn paths on which the same flows do about what the record shows.
+
+        Approximate Bayesian computation (Pritchard et al. 1999): of more paths those remain whose
+        simulation is about as near as the best model's, or as its seeds are to each other.
+        """
+        rng = random.Random(1)
+        texts = list(dict.fromkeys(self.drawn(rng) for _ in range(count * TRIED)))
+        wanted, distances = traits(self.seen), dict.fromkeys(range(len(texts)), math.inf)
+
+        class Heard(batch.Watch):
+            def finished(self, number: int, outcome: batch.Outcome) -> None:
+                if outcome.kept.has_waits:
+                    distances[number] = wanted.distance(traits(outcome.kept))
+
+        jobs = [batch.Job(text, (), 1, "sim", "drawn.toml", 1) for text in texts]
+        batch.execute(jobs, lambda _, __, run: observe(run), watch=Heard())
+        best = self.judged[0]
+        most = max(_alike(best.distance), 1.5 * best.spread)
+        # Those beyond it count by their distance only where too few are left.
+        order = sorted(distances, key=lambda number: max(distances[number], most))
+        return [texts[number] for number in order[:count]]
+
     @property
     def rate(self) -> Estimate:
         """The first rate of the link that is known, or else its bound."""
@@ -159,11 +182,15 @@ class Fit:
 
 #: A parameter of which only a bound is known is up to this many times larger, or half of it.
 FARTHEST = 4.0
+#: How many paths are drawn for each that is kept.
+TRIED = 8
 
 
 def span(one: Estimate, most: float = 0.0) -> tuple[float, float]:
     """Return the ends of the interval of an estimate; of a bound, those of what is likely."""
     low, high, value = one.low, one.high, one.value or 1.0
+    if low is None and high is None:
+        return value / math.sqrt(FARTHEST), max(value * math.sqrt(FARTHEST), most)
     if high is None:
         low = max(value if low is None else low, value / FARTHEST)
         return low, max(FARTHEST * low, most)
