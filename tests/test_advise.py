@@ -168,6 +168,15 @@ def test_a_ranking_says_who_is_harmed_and_how_it_is_set(cli: Command, tmp_path: 
     assert (tmp_path / "up-advice.html").read_text() == "mine"
 
 
+def test_a_controller_of_ones_own_is_ranked(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "path.toml").write_text(UPLOAD.replace("10 s", "2 s"))
+    cli("init", "--controller", "own.py")
+    own = ("--controller", "mine=own.py", "--cc", "mine", "cubic")
+    answer = json.loads(cli("advise", "path.toml", *own, "--json").stdout)
+    assert {row["cc"] for row in answer["ranking"]} == {"mine", "cubic"}
+    assert answer["commands"][0].endswith("--cc mine cubic --controller mine=own.py")
+
+
 def test_a_scenario_is_a_path_that_is_known(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "path.toml").write_text(UPLOAD)
     told = cli("advise", "path.toml", "--cc", "cubic", "bbr3", "--for", "latency")

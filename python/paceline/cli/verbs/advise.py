@@ -76,7 +76,7 @@ class Options:
     """Controller of the recorded flows. Default: what their packets say."""
     out: Path | None = None
     """Page to write. Default: NAME-advice.html, here."""
-    controller: Controllers = None
+    controllers: Controllers = None
     force: Force = False
     jobs: Jobs = None
     quiet: Quiet = False
@@ -253,7 +253,9 @@ def _commands(
         ("--cc", options.cc),
         ("--beside", options.beside),
         ("--for", [options.for_] if options.for_ else None),
-        ("--controller", options.controller),
+        ("--sender", [options.sender] if options.sender else None),
+        ("--paths", [str(options.paths)] if options.paths != study.PATHS else None),
+        *(("--controller", [one]) for one in options.controllers or ()),
     ):
         told += [name, *map(shlex.quote, given)] if given else []
     lines = [" ".join(told)]
