@@ -261,7 +261,8 @@ def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.Mon
         (1, 2.0, 6.0),
         (0, 5.0, 1.0),
     ]
-    assert picture["across"] == "path.rtt (ms)"
+    assert picture["across"] == "RTT (ms)"
+    assert [line["label"] for line in picture["lines"]] == [""]
     drawn = Grid((Axis(("path.rtt",), grid.axes[0].points, drawn=True),), (1,))
     found = points(Sweep(folder, "s", drawn, ("goodput_bps",), 0, ()), frame, "goodput_bps")
     picture = found["picture"]
@@ -269,6 +270,27 @@ def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.Mon
     # The lowest and the highest of six that are defined.
     assert [(mark["x"], mark["y"]) for mark in picture["marks"]] == [(1.0, 1 / 6), (6.0, 1.0)]
     assert [(point["point"], point["mean"]) for point in found["points"]] == [(4, 1.0), (1, 6.0)]
+
+
+def test_two_axes_are_lines_and_three_a_table(tmp_path: Path) -> None:
+    over = {"flows.0.cc": ["bbr3", "cubic"], "path.queue.size": paceline.bdp(1, 2, 4)}
+    short = {"run.duration": "0.5 s"}
+    sweep = paceline.sweep(SCENARIO, over, overrides=short, out=tmp_path / "s")
+    picture = points(sweep, sweep.points, "goodput_bps")["picture"]
+    assert picture is not None
+    assert (picture["across"], picture["up"]) == ("Queue size (BDP)", "Goodput (Mbit/s)")
+    assert [line["label"] for line in picture["lines"]] == ["bbr3", "cubic"]
+    assert picture["log"]
+    means = [row["mean"] for row in sweep.statistics("goodput_bps") if row is not None]
+    for line in (0, 1):
+        marks = [mark for mark in picture["marks"] if mark["line"] == line]
+        assert [mark["x"] for mark in marks] == [1, 2, 4]
+        assert [mark["point"] for mark in marks] == [3 * line + nth for nth in range(3)]
+        assert [mark["y"] * 1e6 for mark in marks] == pytest.approx(means[3 * line :][:3])
+    three = paceline.sweep(
+        SCENARIO, over | {"path.rtt": ["9 ms"]}, overrides=short, out=tmp_path / "t"
+    )
+    assert points(three, three.points, "goodput_bps")["picture"] is None
 
 
 def test_only_what_a_command_wrote_is_deleted(tmp_path: Path) -> None:

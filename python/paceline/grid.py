@@ -87,6 +87,23 @@ class Grid:
         """The settings of each point, the last axis varying fastest."""
         return list(crossed(self.axes))
 
+    def laid_out(
+        self, x: int | None = None, hue: int | None = None
+    ) -> tuple[int, int | None, list[int]]:
+        """Return the axis along a picture, the one with a line for each point, and the others.
+
+        By default those are the longest axis of numbers, and the first of names, or else the last.
+        """
+        free = list(range(len(self.axes)))
+        numeric = [n for n in free if places(self.axes[n].names)[1] is not None]
+        if x is None:
+            along = [n for n in numeric or free if n != hue] or free
+            x = max(along, key=lambda n: (len(self.axes[n].points), n))
+        free.remove(x)
+        if hue is None and free:
+            hue = next((n for n in free if n not in numeric), free[-1])
+        return x, hue, [n for n in free if n != hue]
+
     def __len__(self) -> int:
         """Return the number of runs: the seeds of a point are consecutive."""
         return math.prod(len(axis.points) for axis in self.axes) * len(self.seeds)
@@ -236,6 +253,12 @@ def words(keys: str, *, alone: bool = False) -> str:
         names = " ".join(_WORDS.get(part, part.replace("_", " ")) for part in parts)
         said.append(names + of)
     return ", ".join(said)
+
+
+def heading(keys: str, unit: str | None = None, *, alone: bool = False) -> str:
+    """Return keys in words as a label begins, with their unit: ``Queue size (BDP)``."""
+    text = words(keys, alone=alone)
+    return text[0].upper() + text[1:] + (f" ({shown(unit)})" if unit else "")
 
 
 def shown(name: str) -> str:

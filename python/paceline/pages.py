@@ -102,7 +102,7 @@ class Points(TypedDict):
     seeds: list[int]
     total: Annotated[int, "How many points there are: of many, only some are in `points`."]
     points: list[GridPoint]
-    picture: Annotated[Picture | None, "None over two axes and more: the table is a heat map."]
+    picture: Annotated[Picture | None, "None over three axes and more: the table is a heat map."]
 
 
 class Shipped(TypedDict):

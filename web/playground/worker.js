@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 89d3efed6a6399b8134092b389c1851d91b0a94cdcafef863641ba1c1217c18e
+// Built from web/ by `make web`. Sources: sha256 14f54f03e89335422fbd48819d3e1bb71e877a46da4f943929ed2e01d302e44b
 "use strict";
 (() => {
   // src/controller.ts

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, grid, guests, pages
 from paceline.errors import NotARunError
-from paceline.quantities import scale_of
+from paceline.measures import labelled
 from paceline.serve import limits
 from paceline.show.palette import flow_style
 from paceline.statistics import text
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from paceline.study.sweep.result import Sweep
+
+
+#: Maximum number of lines in a picture.
+_LINES = 12
 
 
 def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
@@ -57,42 +61,46 @@ def _picture(
     found: Sequence[Mapping[str, Any] | None],
     numbers: list[int],
 ) -> pages.Picture | None:
-    """Return a metric along the only axis, or its distribution over each population."""
+    """Return a metric along an axis, a line for each point of another, or its distribution."""
     means = [statistics["mean"] if statistics else None for statistics in found]
     defined = {number: mean for number, mean in enumerate(means) if mean is not None}
-    scale = scale_of(metric, max(map(abs, defined.values()), default=None))
-    label = {d["name"]: d["label"] for d in _paceline.metrics()}.get(metric, metric)
-    title = label if scale.unit in ("ratio", "count", "") else f"{label} ({scale.unit})"
+    title, scale = labelled(metric, defined.values())
     shown = {number: nth for nth, number in enumerate(numbers) if number in defined}
     if sweep.grid.drawn:
         return _distribution(sweep, title, defined, shown, scale.size)
-    if len(sweep.grid.axes) > 1:
+    along, hue, outer = sweep.grid.laid_out()
+    axis = sweep.grid.axes[along]
+    lines = [""] if hue is None else list(sweep.grid.axes[hue].names)
+    if outer or len(lines) > _LINES:
         return None
-    (axis,) = sweep.grid.axes
     places, unit = grid.places(axis.names)
-    ends = min(places.values()), max(places.values())
+    styles = [flow_style(nth) for nth in range(len(lines))]
 
     def scaled(number: int, name: str) -> float | None:
         value = (found[number] or {})[name]
         return None if value is None else value / scale.size
 
+    at = {number: sweep.grid.place(number) for number in shown}
     return {
-        "across": f"{axis.name} ({unit})" if unit else axis.name,
+        "across": grid.heading(axis.name, unit),
         "up": title,
         "ticks": [{"at": at, "text": grid.short(name, unit)} for name, at in places.items()],
-        "log": unit is not None and ends[0] > 0 and ends[1] / ends[0] >= 20,
+        "log": unit is not None and grid.is_log(places.values()),
         "joined": "no" if unit is None else "straight",
-        "lines": [{"label": "", "colour": flow_style(0).colour, "dash": []}],
+        "lines": [
+            {"label": grid.shown(name), "colour": style.colour, "dash": list(style.dash)}
+            for name, style in zip(lines, styles, strict=True)
+        ],
         "marks": [
             {
                 "point": shown[number],
-                "line": 0,
-                "x": places[axis.names[number]],
+                "line": 0 if hue is None else lines.index(at[number][hue]),
+                "x": places[at[number][along]],
                 "y": defined[number] / scale.size,
                 "low": scaled(number, "low"),
                 "high": scaled(number, "high"),
             }
-            for number in sorted(shown, key=lambda n: places[axis.names[n]])
+            for number in sorted(shown, key=lambda n: places[at[n][along]])
         ],
     }
 

@@ -63,19 +63,11 @@ class _Curves:
         self._sweep, self._metrics, self._look = sweep, metrics, look
         self._alone = sweep.flows["flow"].n_unique() < 2
         axes = sweep.grid.axes
-        free = list(range(len(axes)))
-        numeric = [n for n in free if grid.places(axes[n].names)[1] is not None]
         lines = None if hue is None else self._named(hue)
-        along = [n for n in numeric or free if n != lines] or free
-        longest = max(along, key=lambda n: (len(axes[n].points), n))
-        self._x = longest if x is None else self._named(x)
-        free.remove(self._x)
-        if lines == self._x:
+        along = None if x is None else self._named(x)
+        if lines is not None and lines == along:
             raise ArgumentError(f"{hue!r} is along the axis", hint="give another hue")
-        if lines is None and free:
-            lines = next((n for n in free if n not in numeric), free[-1])
-        self._hue = lines
-        self._outer = [n for n in free if n != lines]
+        self._x, self._hue, self._outer = sweep.grid.laid_out(along, lines)
         # Of keys that vary together the named one is drawn.
         keys = axes[self._x].keys
         key = next((key for key in keys if x is not None and _means(x, key)), None)
@@ -141,13 +133,12 @@ class _Curves:
         self._legend(figure)
         return figure
 
-    def _label(self, keys: str, unit: str | None) -> str:
-        text = grid.words(keys, alone=self._alone)
-        return text[0].upper() + text[1:] + (f" ({grid.shown(unit)})" if unit else "")
+    def _label(self, keys: str, unit: str | None = None) -> str:
+        return grid.heading(keys, unit, alone=self._alone)
 
     def _told(self, axis: int, point: int) -> str:
         found = self._axis(axis)
-        return f"{self._label(found.name, None)}: {grid.shown(found.points[point].name)}"
+        return f"{self._label(found.name)}: {grid.shown(found.points[point].name)}"
 
     def _lines(self) -> list[str]:
         return [] if self._hue is None else [*map(grid.shown, self._axis(self._hue).names)]
@@ -232,7 +223,7 @@ class _Curves:
         shown = range(0, len(names), step)
         handles = [Line2D([], [], label=names[nth], **self._line(nth)) for nth in shown]
         axis = self._axis(self._hue)
-        title = self._label(axis.name, None)
+        title = self._label(axis.name)
         if self._look.size is None:
             figure.legend(handles=handles, title=title, loc="outside right upper")
             return

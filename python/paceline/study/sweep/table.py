@@ -42,8 +42,7 @@ def write(
 
 def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
     alone = sweep.flows["flow"].n_unique() < 2
-    words = [grid.words(axis.name, alone=alone) for axis in sweep.grid.axes]
-    heads = [word[0].upper() + word[1:] for word in words]
+    heads = [grid.heading(axis.name, alone=alone) for axis in sweep.grid.axes]
     points = range(len(sweep.grid.points))
     rows = [[*map(grid.shown, sweep.grid.place(point))] for point in points]
     left = len(heads)
