@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import browser
+import paceline
+from conftest import SCENARIO
 from paceline.cli.verbs.serve import leading_to
 from paceline.serve.server import Server
 from served import serving
@@ -160,6 +163,44 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     page.wait(f"{links}.length === 2")
     loads = f"{links}.map((link) => fetch(link.href).then(({{ ok }}) => ok))"
     assert page.ask(f"Promise.all({loads})") == [True, True]
+
+
+@needs_browser
+def test_repeats_are_together_and_six_metrics_come_first(
+    tmp_path: Path, page: browser.Browser
+) -> None:
+    for run in paceline.run_many(SCENARIO, [11, 9, 10], overrides={"run.duration": "1 s"}):
+        run.write(tmp_path / "ten" / f"seed-{run.seed}")
+    paceline.run(SCENARIO).write(tmp_path / "one-3")
+    with serving(tmp_path) as server:
+        page.open(f"{server.address}#run=ten%2Fseed-10")
+        page.wait("document.body.dataset.ready === 'yes'")
+        page.wait("document.querySelectorAll('#table td').length > 6")
+        names = "[...document.querySelectorAll('#runs .group li b')].map((b) => b.textContent)"
+        assert page.ask(names) == ["ten/seed-9", "ten/seed-10", "ten/seed-11"]
+        assert page.ask("document.querySelector('#runs summary').textContent") == "ten 3 runs"
+        assert page.ask("document.querySelector('#runs details').open")
+        assert page.ask("document.querySelectorAll('#runs > li:not(.group)').length") == 1
+        shown = (
+            "[...document.querySelectorAll('#table tr')].filter((row) => row.offsetHeight > 0)"
+            ".map((row) => row.cells[0].textContent)"
+        )
+        assert page.ask(shown) == [
+            "Metric",
+            "Link used",
+            "Goodput",
+            "Median RTT",
+            "Queue delay, 95th percentile",
+            "Packets retransmitted",
+            "Jain's index, second half",
+        ]
+        assert re.fullmatch(r"All \d+ metrics", page.ask("more.textContent"))
+        page.ask("more.click()")
+        assert len(page.ask(shown)) == 1 + int(page.ask("more.textContent").split()[1])
+        assert page.ask("more.getAttribute('aria-expanded')") == "true"
+        if AXE.exists():
+            assert page.axe(AXE) == []
+        assert page.errors == []
 
 
 @needs_browser

@@ -65,6 +65,22 @@ def label(name: str) -> str:
     return f"{text} of flow {flow[0]}" if flow else text
 
 
+#: The metrics that matter most. One flow has no fairness: another metric takes its place.
+_FIRST = (
+    *("utilisation_ratio", "goodput_bps", "rtt_p50_ns", "queue_p95_ns", "retransmit_ratio"),
+    *("jain_last_half_ratio", "rtt_p95_ns", "loss_ratio"),
+)
+
+
+def foremost(metrics: Mapping[str, float | None], flows: int) -> list[str]:
+    """Return the metrics that are defined in a run of so many flows, those that matter most first.
+
+    Of one flow the fairness is left to the end.
+    """
+    first = [name for name in _FIRST if flows > 1 or not name.startswith("jain")]
+    return [name for name in dict.fromkeys([*first, *metrics]) if metrics.get(name) is not None]
+
+
 def labelled(name: str, values: Iterable[float]) -> tuple[str, Scale]:
     """Return the label of a metric with the unit that suits its values, and the scale of that."""
     scale = scale_of(scoped(name)[1], max(map(abs, values), default=None))

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 14f54f03e89335422fbd48819d3e1bb71e877a46da4f943929ed2e01d302e44b
+// Built from web/ by `make web`. Sources: sha256 7a767e38313e459261645a1296bb3e1a2cfeb88b05f09e85699348d2d40a2068
 "use strict";
 (() => {
   // src/controller.ts

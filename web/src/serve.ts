@@ -40,6 +40,9 @@ const tell = (error?: unknown): void => {
   failed.textContent = error instanceof Error ? error.message : String(error ?? "");
 };
 
+/** Metrics that are shown unless all are wanted. */
+const FEW = 6;
+
 const engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value) }));
 let plots: Plots;
 let editor: Editor;
@@ -91,6 +94,20 @@ const row = (found: Entry): HTMLElement => {
   return item;
 };
 
+/** The repeats of a scenario, below its name. */
+const group = (name: string, found: Entry[]): HTMLElement => {
+  const item = make("li");
+  item.className = "group";
+  const box = make("details", undefined, item);
+  box.open = filter.value !== "" || found.some(({ id }) => chosen.includes(id));
+  const summary = make("summary", undefined, box);
+  make("b", name, summary);
+  make("span", ` ${found.length} runs`, summary);
+  const seed = (one: Entry): number => (one.kind === "run" ? one.seed : 0);
+  make("ul", undefined, box).append(...found.sort((one, other) => seed(one) - seed(other)).map(row));
+  return item;
+};
+
 /** Rewrites the list and keeps the focus. */
 const list = (): void => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -103,7 +120,12 @@ const list = (): void => {
   const box = byId("runs", HTMLElement);
   const all = (): HTMLElement[] => [...box.querySelectorAll<HTMLElement>("input, button")];
   const focus = all().indexOf(document.activeElement as HTMLElement);
-  box.replaceChildren(...left.map(row));
+  const groups = new Map<string, Entry[]>();
+  for (const found of left) {
+    const name = /^(.*)\/seed-\d+$/.exec(found.id)?.[1] ?? found.id;
+    groups.set(name, [...(groups.get(name) ?? []), found]);
+  }
+  box.replaceChildren(...[...groups].map(([name, found]) => (found[1] ? group(name, found) : row(found[0] as Entry))));
   if (focus >= 0) all()[focus]?.focus();
 };
 
@@ -138,9 +160,16 @@ const table = (between?: Between): void => {
     return line;
   });
   byId("table", HTMLElement).replaceChildren(head, ...rows);
+  byId("more", HTMLElement).hidden = rows.length <= FEW;
+  byId("more", HTMLElement).textContent = `All ${rows.length} metrics`;
   const box = byId("manage", HTMLElement);
   box.hidden = told.length !== 1;
 };
+
+byId("more", HTMLElement).addEventListener("click", ({ currentTarget }) => {
+  const all = byId("table", HTMLElement).classList.toggle("all");
+  (currentTarget as HTMLElement).setAttribute("aria-expanded", String(all));
+});
 
 /** How often runs have been chosen: an answer about earlier ones is dropped. */
 let comparisons = 0;

@@ -15,6 +15,7 @@ from typing import Any
 from paceline import _paceline, pages, store
 from paceline.errors import MemoryLimitError, NotARunError
 from paceline.later import polars as pl
+from paceline.measures import foremost
 from paceline.names import meant
 from paceline.quantities import quantity
 from paceline.reading import json_value, open_regular, read_bytes
@@ -291,7 +292,7 @@ def _run(value: dict[str, Any]) -> dict[str, Any]:
         "beyond": [str(b["message"]) for b in (value.get("emulation") or {}).get("beyond", [])],
         "controllers": list(dict.fromkeys(str(flow["cc"]) for flow in value["flows"])),
         "flows": len(value["flows"]),
-        "metrics": {n: quantity(n, cell) for n, cell in metrics.items() if cell is not None},
+        "metrics": {n: quantity(n, metrics[n]) for n in foremost(metrics, len(value["flows"]))},
     }
 
 

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from paceline import pages
 from paceline._paceline import __version__, metrics
-from paceline.measures import label
+from paceline.measures import foremost, label
 from paceline.quantities import quantity
 from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
@@ -96,25 +96,10 @@ def _rows(values: dict[str, float | None]) -> list[dict[str, str]]:
     ]
 
 
-#: The metrics that matter most. One flow has no fairness: another metric takes its place.
-_FIRST = (
-    "utilisation_ratio",
-    "goodput_bps",
-    "rtt_p50_ns",
-    "queue_p95_ns",
-    "retransmit_ratio",
-    "jain_last_half_ratio",
-    "rtt_p95_ns",
-    "loss_ratio",
-)
-
-
 def _headlines(run: Run) -> list[dict[str, str]]:
     """Return the six most important metrics, if they are defined."""
-    one = len(run.flow_metrics) < 2
-    names = [name for name in _FIRST if not (one and name.startswith("jain"))]
-    known = {name: run.metrics[name] for name in names if run.metrics.get(name) is not None}
-    return _rows(dict(list(known.items())[:6]))
+    names = foremost(run.metrics, len(run.flow_metrics))[:6]
+    return _rows({name: run.metrics[name] for name in names})
 
 
 def _expectations(run: Run) -> list[dict[str, Any]]:

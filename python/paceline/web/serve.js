@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 14f54f03e89335422fbd48819d3e1bb71e877a46da4f943929ed2e01d302e44b
+// Built from web/ by `make web`. Sources: sha256 7a767e38313e459261645a1296bb3e1a2cfeb88b05f09e85699348d2d40a2068
 "use strict";
 (() => {
   // src/ask.ts
@@ -847,6 +847,7 @@
     failed.hidden = !error;
     failed.textContent = error instanceof Error ? error.message : String(error ?? "");
   };
+  var FEW = 6;
   var engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value) }));
   var plots;
   var editor;
@@ -887,6 +888,18 @@
     button.addEventListener("click", () => choose([found2.id]));
     return item;
   };
+  var group = (name, found2) => {
+    const item = make("li");
+    item.className = "group";
+    const box = make("details", void 0, item);
+    box.open = filter.value !== "" || found2.some(({ id }) => chosen.includes(id));
+    const summary = make("summary", void 0, box);
+    make("b", name, summary);
+    make("span", ` ${found2.length} runs`, summary);
+    const seed2 = (one) => one.kind === "run" ? one.seed : 0;
+    make("ul", void 0, box).append(...found2.sort((one, other) => seed2(one) - seed2(other)).map(row));
+    return item;
+  };
   var list = () => {
     const words2 = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
     const left = entries.filter((found2) => {
@@ -898,7 +911,12 @@
     const box = byId("runs", HTMLElement);
     const all = () => [...box.querySelectorAll("input, button")];
     const focus = all().indexOf(document.activeElement);
-    box.replaceChildren(...left.map(row));
+    const groups = /* @__PURE__ */ new Map();
+    for (const found2 of left) {
+      const name = /^(.*)\/seed-\d+$/.exec(found2.id)?.[1] ?? found2.id;
+      groups.set(name, [...groups.get(name) ?? [], found2]);
+    }
+    box.replaceChildren(...[...groups].map(([name, found2]) => found2[1] ? group(name, found2) : row(found2[0])));
     if (focus >= 0) all()[focus]?.focus();
   };
   var table = (between) => {
@@ -931,9 +949,15 @@
       return line;
     });
     byId("table", HTMLElement).replaceChildren(head, ...rows);
+    byId("more", HTMLElement).hidden = rows.length <= FEW;
+    byId("more", HTMLElement).textContent = `All ${rows.length} metrics`;
     const box = byId("manage", HTMLElement);
     box.hidden = told.length !== 1;
   };
+  byId("more", HTMLElement).addEventListener("click", ({ currentTarget }) => {
+    const all = byId("table", HTMLElement).classList.toggle("all");
+    currentTarget.setAttribute("aria-expanded", String(all));
+  });
   var comparisons = 0;
   var differences = async () => {
     const turn = ++comparisons;
