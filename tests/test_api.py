@@ -370,6 +370,8 @@ def test_a_notebook_shows_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert shown[-1] == '<progress value="1.0000"></progress> scenario.toml: 2.0 of 2 s'
     paceline.sweep(SCENARIO, {"path.rtt": ["5 ms", "9 ms"]})
     assert shown[-1] == '<progress value="1.0000"></progress> scenario: 2 of 2 runs, 4.0 of 4 s'
+    paceline.Batch(SCENARIO, repeats=3).run(tmp_path / "three")
+    assert shown[-1].endswith("</progress> scenario: 3 of 3 runs, 6.0 of 6 s")
     count = len(shown)
     paceline.run(SCENARIO, progress=lambda _: None)
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))

@@ -193,6 +193,17 @@ def test_the_search_finds_sections_in_pages_opened_as_files(site: Path, tmp_path
         assert links
         for link in links:
             assert Path(unquote(urlsplit(link).path)).is_file()
+        for words, first in (
+            ("slow upload", "guide/slow-upload.html"),
+            ("CSV", "guide/sweeps.html"),
+            ("notebook", "guide/sweeps.html"),
+        ):
+            page.ask(
+                f"{{ const box = document.getElementById('find'); box.value = '{words}';"
+                " box.dispatchEvent(new Event('input')); }"
+            )
+            found = page.ask("document.querySelector('#found a').getAttribute('href')")
+            assert found.partition("#")[0].endswith(first), words
         if AXE.exists():
             assert page.axe(AXE) == []
         assert page.errors == []

@@ -61,6 +61,7 @@ SHOWN = {"first-look": (4, 3), "my-controller": (2, 3), "paper-figure": (4, 2)}
 def test_a_notebook_is_linked() -> None:
     assert {path.stem for path in NOTEBOOKS} == {*SHOWN}
     docs = Path(__file__).parents[1] / "docs"
-    for page in ("index.md", "reference/python.md"):
+    assert "docs/notebooks/first-look.ipynb" in (docs.parent / "README.md").read_text()
+    for page in ("index.md", "reference/python.md", "guide/sweeps.md"):
         for name in SHOWN:
             assert f"notebooks/{name}.ipynb" in (docs / page).read_text(), page

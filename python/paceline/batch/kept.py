@@ -14,7 +14,7 @@ from paceline import _paceline, guests, store
 from paceline.batch.emulated import Room
 from paceline.batch.job import Job, Task
 from paceline.batch.locally import locally
-from paceline.batch.work import Watch, execute
+from paceline.batch.work import Bar, Watch, execute, in_notebook
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, StoreError, within
 from paceline.runs import Overrides, Run, Scenario, load, pairs
 from paceline.statistics import together
@@ -212,6 +212,8 @@ class Batch:
     ) -> None:
         if self.grouped:
             store.begin(self.out, "runs", self._key(self.plan, self.seeds), [store.GROUP])
+        if watch is None and in_notebook():
+            watch = Bar(self.plan.name, self.count - self.reused)
         with store.streaming(self.out) as stream:
             if begun is not None:
                 begun()
