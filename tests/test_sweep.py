@@ -482,6 +482,9 @@ def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
         ("report s --size 3", "is not the size of a figure"),
         ("report s --x path.rtt", "the sweep does not vary 'path.rtt'"),
         ("report s --metric fast", "no metric is called 'fast'"),
+        ("report s --metric flows[2].share", "a run has flows 0 to 1"),
+        ("report s --style tex", "the figure cannot be drawn: "),
+        ("export s --format csv --mean --metric flows[2].share", "a run has flows 0 to 1"),
         ("report s --style none.mplstyle", "no such file: none.mplstyle"),
         ("report r --format png --hue x", "a run has no option --hue"),
         ("report r --size 3in", "the page has no option --size"),
@@ -496,7 +499,7 @@ def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
 def test_an_option_that_does_not_fit_is_refused(
     call: str, what: str, cli: Command, small: Path
 ) -> None:
-    words = [str(small / word) if word in ("r", "s") else word for word in call.split()]
+    words = [str(small / word) if word in ("r", "s", "tex") else word for word in call.split()]
     before = tree(small)
     done = cli(*words)
     assert done.returncode == 2, done
@@ -513,6 +516,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     paceline.run(SCENARIO, overrides=short).write(folder / "r")
     over = {"path.queue.size": paceline.bdp(1, 2)}
     paceline.sweep(SCENARIO, over, overrides=short, out=folder / "s")
+    # Where there is LaTeX, it has no such font.
+    (folder / "tex").write_text(
+        "text.usetex: True\ntext.latex.preamble: \\usepackage{no-such-package}\n"
+    )
     return folder
 
 

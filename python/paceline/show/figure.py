@@ -97,7 +97,9 @@ class Look:
 
     def inches(self, width: float, height: float) -> tuple[float, float]:
         """Return the size of a figure that is this large by default."""
-        return (width, height) if self.size is None else (self.size[0], self.size[1] or height)
+        return (
+            (width, height) if self.size is None else (self.size.width, self.size.height or height)
+        )
 
     @property
     def colours(self) -> Sequence[str] | None:
@@ -270,7 +272,13 @@ def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
         mpl.rcParams.update(getattr(figure, "settings", SETTINGS))
         # For a name in a script that no font here has, the picture shows boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
-        figure.savefig(out, format=format, metadata=_METADATA[format])
+        try:
+            figure.savefig(out, format=format, metadata=_METADATA[format])
+        except RuntimeError as error:
+            # What a style asks for may be missing here, such as LaTeX.
+            told = str(error).strip().partition("\n")[0]
+            hint = "leave `text.usetex` out of the style, or install LaTeX"
+            raise ArgumentError(f"the figure cannot be drawn: {told}", hint=hint) from None
     return out.getvalue()
 
 

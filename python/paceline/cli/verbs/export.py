@@ -149,7 +149,7 @@ def _table(
         hint = f"export the sweep alone, as {', '.join(ENDS)}"
         raise Failure("usage", f"{folders[0]} is a sweep: it does not take {wrong}", hint=hint)
     place = out or Path(folders[0]) / f"{'means' if mean else 'runs'}.{ENDS[form]}"
-    known = files.known_metrics(metrics)
+    known = files.known_metrics(metrics, sweep.flow_count)
     with store.writing(place, force=force) as fresh:
         write(sweep, form, fresh, known, mean=mean)
     answer: answers.Export = {"files": [str(place)], "format": form, "runs": list(folders)}

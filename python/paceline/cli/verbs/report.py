@@ -140,7 +140,7 @@ def _swept(sweep: Sweep, form: str, options: Options) -> Callable[[Path], object
         hint = "`--format pdf` draws a figure; `paceline serve` shows it as a page"
         raise Failure("usage", "a sweep has no HTML report", hint=hint)
     _look(form, options, panels=False)
-    metrics = files.known_metrics(options.metrics) or sweep.metrics
+    metrics = files.known_metrics(options.metrics, sweep.flow_count) or sweep.metrics
     drawn = sweep.plot(
         metrics, x=options.x, hue=options.hue, style=options.style, size=options.size
     )

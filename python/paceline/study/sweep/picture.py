@@ -61,7 +61,7 @@ class _Curves:
         self, sweep: Sweep, metrics: Sequence[str], x: str | None, hue: str | None, look: Look
     ) -> None:
         self._sweep, self._metrics, self._look = sweep, metrics, look
-        self._alone = sweep.flows["flow"].n_unique() < 2
+        self._alone = sweep.flow_count < 2
         axes = sweep.grid.axes
         lines = None if hue is None else self._named(hue)
         along = None if x is None else self._named(x)

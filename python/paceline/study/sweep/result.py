@@ -95,6 +95,12 @@ class Sweep:
         """A row for each flow of each run."""
         return dataset.read(self.grid, self.folder, "flows")
 
+    @property
+    def flow_count(self) -> int:
+        """The maximum number of flows of a run."""
+        last = self.flows["flow"].max()
+        return last + 1 if isinstance(last, int) else 0
+
     @cached_property
     def points(self) -> pl.DataFrame:
         """A row for each point and metric: mean, median and their 95 % intervals over the seeds."""

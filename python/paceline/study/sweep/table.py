@@ -41,7 +41,7 @@ def write(
 
 
 def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
-    alone = sweep.flows["flow"].n_unique() < 2
+    alone = sweep.flow_count < 2
     heads = [grid.heading(axis.name, alone=alone) for axis in sweep.grid.axes]
     points = range(len(sweep.grid.points))
     rows = [[*map(grid.shown, sweep.grid.place(point))] for point in points]
