@@ -76,6 +76,9 @@ def test_a_name_says_what_was_set() -> None:
         == "small+queue.size=4bdp+flows.0.cc=cubic+duration=5s-3-4f2a9c"
     )
     assert store.run_name("small", [], "3to5", "4f2a9c00") == "small-3to5-4f2a9c"
+    several = [("run.compare", '["bbr3", "cubic"]'), ("flows.0.label", "λ 1")]
+    name = "small+compare=bbr3,cubic+flows.0.label=λ1-1-4f2a9c"
+    assert store.run_name("small", several, "1", "4f2a9c00") == name
     assert store.sweep_name("small", settings[:1]) == "small+queue.size=4bdp-sweep"
 
 

@@ -71,8 +71,9 @@ def sweep_name(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
 
 
 def _told(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
+    # Brackets and quotation marks would each become a hyphen.
     short = (
-        f"{key.removeprefix('path.').removeprefix('run.')}={''.join(value.split())}"
+        key.removeprefix("path.").removeprefix("run.") + "=" + re.sub(r'[\s\[\]{}"]', "", value)
         for key, value in settings
     )
     told = "+".join(short)
