@@ -377,6 +377,24 @@ path.queue.size = ["1 bdp", "2 bdp", "3 bdp"]
             sweep.plot(**wrong)
 
 
+def test_flows_are_lines_where_no_other_axis_is(tmp_path: Path) -> None:
+    text = SCENARIO.replace('"2 s"', '"0.5 s"')
+    sweep = paceline.sweep(text, {"path.queue.size": paceline.bdp(1, 2, 4)}, out=tmp_path / "s")
+    both = ["flows[0].share", "flows[1].share", "rtt_p50", "flows[1].goodput"]
+    figure = sweep.plot(both, size="one-column")
+    assert [len(ax.lines) for ax in figure.axes] == [2, 1, 1]
+    labels = [" ".join(ax.get_ylabel().split()) for ax in figure.axes]
+    assert labels == ["Share (%)", "Median RTT (ms)", "Goodput of flow 1 (Mbit/s)"]
+    colours = {line.get_color() for line in figure.axes[0].lines}
+    assert figure.axes[1].lines[0].get_color() not in colours
+    for flow, line in enumerate(figure.axes[0].lines):
+        shares = [row["mean"] for row in sweep.statistics(f"flows[{flow}].share_ratio") if row]
+        assert np.asarray(line.get_ydata()).tolist() == pytest.approx([100 * s for s in shares])
+    # A flow has the same line in each panel.
+    assert figure.axes[2].lines[0].get_color() == figure.axes[0].lines[1].get_color()
+    assert {"bbr3 0", "reno 1"} <= svg_texts(saved(figure, "svg"))
+
+
 @pytest.mark.parametrize(
     ("points", "is_log"),
     [

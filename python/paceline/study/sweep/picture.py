@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,11 @@ import matplotlib as mpl
 
 from paceline import grid
 from paceline.errors import ArgumentError
-from paceline.measures import labelled
+from paceline.measures import labelled, of_flow, scoped
 from paceline.names import did_you_mean
 from paceline.quantities import Scale
 from paceline.show.figure import TURNED, Drawing, Look, canvas, literal, plain, styled
-from paceline.show.palette import MARKS, flow_style
+from paceline.show.palette import MARKS, NEUTRAL, flow_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +61,7 @@ class _Curves:
     def __init__(
         self, sweep: Sweep, metrics: Sequence[str], x: str | None, hue: str | None, look: Look
     ) -> None:
-        self._sweep, self._metrics, self._look = sweep, metrics, look
+        self._sweep, self._look = sweep, look
         self._alone = sweep.flow_count < 2
         axes = sweep.grid.axes
         lines = None if hue is None else self._named(hue)
@@ -68,6 +69,13 @@ class _Curves:
         if lines is not None and lines == along:
             raise ArgumentError(f"{hue!r} is along the axis", hint="give another hue")
         self._x, self._hue, self._outer = sweep.grid.laid_out(along, lines)
+        # Without another axis, a panel has the same metric of several flows.
+        kinds: dict[object, list[str]] = {}
+        for metric in metrics:
+            kinds.setdefault(scoped(metric) if self._hue is None else metric, []).append(metric)
+        self._rows = list(kinds.values())
+        several = [m for row in self._rows if len(row) > 1 for m in row]
+        self._flows = sorted({flow[0] for m in several if (flow := of_flow(m))})
         # Of keys that vary together the named one is drawn.
         keys = axes[self._x].keys
         key = next((key for key in keys if x is not None and _means(x, key)), None)
@@ -91,8 +99,8 @@ class _Curves:
         wide = math.ceil(math.sqrt(len(shown))) if len(self._outer) > 1 else len(shown)
         columns = min(wide, _ACROSS, max(int(paper.width / 1.6), 1) if paper else _ACROSS)
         down = math.ceil(len(shown) / columns)
-        rows = down * len(self._metrics)
-        found = {metric: self._sweep.statistics(metric) for metric in self._metrics}
+        rows = down * len(self._rows)
+        found = {m: self._sweep.statistics(m) for row in self._rows for m in row}
         sure = any(f is not None and f["low"] is not None for fs in found.values() for f in fs)
         title = _title(self._sweep) + ", 95 % interval" * sure
         if len(shown) < len(facets):
@@ -101,15 +109,18 @@ class _Curves:
         figure = canvas(max(6.4, 2.2 * columns + 1.6), high, title, self._look)
         room = max(int(figure.get_figheight() / rows * 0.75 / _LETTER), 12)
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
-        for nth, metric in enumerate(self._metrics):
-            means = [f["mean"] for f in found[metric] if f is not None]
-            text, scale = labelled(metric, means)
+        for nth, row in enumerate(self._rows):
+            means = [f["mean"] for metric in row for f in found[metric] if f is not None]
+            text, scale = labelled(row[0], means)
+            if len(row) > 1:
+                text = re.sub(r" of flow \d+", "", text)
             mine = list(panels[nth * down : (nth + 1) * down].flat)
             for number, (facet, ax) in enumerate(zip(shown, mine, strict=False)):
                 if number:
                     ax.sharey(mine[0])
                 place = dict(zip(self._outer, facet, strict=True))
-                self._panel(ax, found[metric], place, scale)
+                for metric in row:
+                    self._panel(ax, metric, found[metric], place, scale)
                 if place and (nth == 0 or down > 1):
                     ax.set_title(
                         "\n".join(self._told(*where) for where in place.items()), fontsize=7
@@ -141,7 +152,10 @@ class _Curves:
         return f"{self._label(found.name)}: {grid.shown(found.points[point].name)}"
 
     def _lines(self) -> list[str]:
-        return [] if self._hue is None else [*map(grid.shown, self._axis(self._hue).names)]
+        if self._hue is not None:
+            return [*map(grid.shown, self._axis(self._hue).names)]
+        known = dict(self._sweep.flows.select("flow", "label").unique("flow").iter_rows())
+        return [str(known.get(flow, flow)) for flow in self._flows]
 
     def _axis(self, number: int) -> grid.Axis:
         return self._sweep.grid.axes[number]
@@ -165,10 +179,13 @@ class _Curves:
             "linewidth": width,
         }
 
-    def _panel(self, ax: Axes, found: list[Any], fixed: dict[int, int], scale: Scale) -> None:
-        axes = self._sweep.grid.axes
+    def _panel(
+        self, ax: Axes, metric: str, found: list[Any], fixed: dict[int, int], scale: Scale
+    ) -> None:
+        axes, flow = self._sweep.grid.axes, of_flow(metric)
         count = len(self._lines()) or 1
-        for nth in range(count):
+        mine = self._flows.index(flow[0]) if flow and flow[0] in self._flows else 0
+        for nth in range(count) if self._hue is not None else [mine]:
             # Side by side, where names are along the axis.
             aside = 0.0 if self._unit is not None else (nth - (count - 1) / 2) * 0.5 / count
             rows = []
@@ -185,6 +202,8 @@ class _Curves:
                 for end in ("mean", "low", "high")
             )
             look = self._line(nth)
+            if self._flows and not (flow and flow[0] in self._flows):
+                look |= {"color": NEUTRAL, "marker": "."}
             if self._unit is None:
                 reach = [
                     [max(m - low, 0.0) for m, low in zip(means, lows, strict=True)],
@@ -215,22 +234,22 @@ class _Curves:
 
     def _legend(self, figure: Drawing) -> None:
         names = self._lines()
-        if not names or self._hue is None:
+        if not names:
             return
         from matplotlib.lines import Line2D
 
         step = math.ceil(len(names) / _LEGEND)
         shown = range(0, len(names), step)
         handles = [Line2D([], [], label=names[nth], **self._line(nth)) for nth in shown]
-        axis = self._axis(self._hue)
-        title = self._label(axis.name)
+        axis = None if self._hue is None else self._axis(self._hue)
+        title = "" if axis is None else self._label(axis.name)
         if self._look.size is None:
             figure.legend(handles=handles, title=title, loc="outside right upper")
             return
         width = max(map(len, [names[nth] for nth in shown])) * _LETTER + 0.5
         columns = max(1, min(len(handles), int(figure.get_figwidth() / width)))
         # Names speak for themselves; numbers do not.
-        title = title if grid.places(axis.names)[1] is not None else ""
+        title = title if axis is not None and grid.places(axis.names)[1] is not None else ""
         figure.legend(handles=handles, title=title, ncols=columns, loc="outside upper center")
 
 
