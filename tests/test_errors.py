@@ -111,7 +111,7 @@ def test_one_typo_is_reported_once_for_all_points(folder: Path, cli: Command) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("report", "r", "s"), "`paceline report` takes RUN, and 's' is too much"),
+        (("report", "r", "s"), "`paceline report` takes FOLDER, and 's' is too much"),
         (("doctor", "x", "y"), "`paceline doctor` takes no argument, and 'x', 'y' is too much"),
         (
             ("check", "small.toml", "--judge", "a"),

@@ -161,4 +161,3 @@ Flow = Annotated[
 ]
 Backend = Literal["sim", "emu", "vm"]
 Image = Literal["png", "svg", "pdf"]
-RunFolder = Annotated[str, Parameter(help="A run's folder.")]
