@@ -388,6 +388,12 @@ def test_a_figure_has_the_look_that_is_asked_for(run: paceline.Run, tmp_path: Pa
     assert run.plot(size="88x50mm").get_figheight() * 25.4 == 50
     svg = saved(figure, "svg").decode()
     assert ">Throughput (Mbit/s)</text>" in svg
+    # A script saves the bytes that the command writes.
+    figure.savefig(tmp_path / "one.pdf")
+    with mpl.rc_context({"pdf.fonttype": 3, "savefig.dpi": 33, "font.size": 20}):
+        figure.savefig(tmp_path / "two.pdf")
+    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
+    assert (tmp_path / "one.pdf").read_bytes() == saved(figure, "pdf")
     # The settings of a script hold, and those of a style file over them.
     with mpl.rc_context({"font.size": 13}):
         assert run.plot("rtt").axes[0].yaxis.label.get_fontsize() == 13

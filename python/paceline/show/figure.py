@@ -150,6 +150,13 @@ class Drawing(Figure):
         FigureCanvasAgg(self)
         self.settings = {k: v for k, v in mpl.rcParams.items() if not k.startswith("backend")}
 
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Save it, the same bytes each time."""
+        suffix = Path(fname).suffix[1:] if isinstance(fname, str | PathLike) else "png"
+        options.setdefault("metadata", _METADATA.get(options.get("format") or suffix))
+        with _saving(self.settings):
+            super().savefig(fname, **options)
+
     def _repr_png_(self) -> bytes:
         return saved(self, "png")
 
@@ -267,19 +274,25 @@ _METADATA: dict[str, dict[str, Any]] = {
 def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
     """Return a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
     out = BytesIO()
+    with _saving(getattr(figure, "settings", SETTINGS)):
+        figure.savefig(out, format=format, metadata=_METADATA[format])
+    return out.getvalue()
+
+
+@contextmanager
+def _saving(settings: Mapping[Any, Any]) -> Iterator[None]:
+    """Save with settings; raises `ArgumentError` if this machine lacks something for them."""
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
-        mpl.rcParams.update(getattr(figure, "settings", SETTINGS))
+        mpl.rcParams.update(dict(settings))
         # For a name in a script that no font here has, the picture shows boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
         try:
-            figure.savefig(out, format=format, metadata=_METADATA[format])
+            yield
         except RuntimeError as error:
-            # What a style asks for may be missing here, such as LaTeX.
             told = str(error).strip().partition("\n")[0]
             hint = "leave `text.usetex` out of the style, or install LaTeX"
             raise ArgumentError(f"the figure cannot be drawn: {told}", hint=hint) from None
-    return out.getvalue()
 
 
 def _line(style: Style) -> dict[str, Any]:
