@@ -315,6 +315,35 @@ SHEETS: dict[str, tuple[Panel, ...]] = {
             log=True,
         ),
     ),
+    "questions": (
+        Panel(
+            claim="H1",
+            title="36 Mbit/s fall to 2 at 5 s; 40 ms, 1000 packets of buffer",
+            xlabel="time (s)",
+            ylabel="RTT (ms)",
+            time=(("BBRv3", "v3"), ("BBRv3, pull request 5", "down"), ("BBRv1", "v1")),
+            query="SELECT t_ns / 1e9 AS x, rtt_ns / 1e6 AS y FROM samples "
+            "WHERE rtt_ns > 0 AND t_ns % 500000000 = 0",
+            log=True,
+        ),
+        Panel(
+            claim="H1-map",
+            title="Where BBRv3 keeps its old max_bw, by base RTT; 36 Mbit/s before",
+            xlabel="standing RTT: two old BDPs at the new rate (s)",
+            ylabel="share of 20 offsets",
+            sweep=tuple(
+                (label, f"{case}.stale_ratio")
+                for label, case in (
+                    ("10 ms", "r10"),
+                    ("20 ms", "r20"),
+                    ("40 ms", "r40"),
+                    ("80 ms", "r80"),
+                    ("40 ms, min_rtt stays", "r40a"),
+                )
+            ),
+            points=(0.18, 0.22, 0.26, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7),
+        ),
+    ),
 }
 
 

@@ -260,7 +260,7 @@ def test_shipped_bounds_say_who_set_them() -> None:
 #: processor time.
 SHORT = (
     *("A4", "A6", "B1", "B1-leave", "B3-changes", "B4-v1", "C6", "C12", "D4", "D10-rtt"),
-    *("E1-random", "Q3"),
+    *("E1-random", "H1", "Q3"),
 )
 
 
