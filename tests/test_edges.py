@@ -47,14 +47,14 @@ PATH = {
     "jitter": 'jitter = "30 ms"',
     "policer": 'policer = { rate = "500 kbit/s", burst = "3 kB" }',
     "aggregation": 'aggregation = "50 ms"',
+    "ack_thinning": 'ack_thinning = "4 packets"',
     "ack_filter": 'ack_filter = "cake"',
-    "ack_aggregation": 'ack_aggregation = "50 ms"',
 }
 #: The keys that the kernel in the virtual machine does not have.
-ACKS_ALONE = {"ack_filter"}
-NOT_IN_VM = {"drop", "hold", "reorder", "policer", "aggregation", "ack_aggregation"} | ACKS_ALONE
+ACKS_ALONE = {"ack_thinning", "ack_filter"}
+NOT_IN_VM = {"drop", "hold", "reorder", "policer", "aggregation"} | ACKS_ALONE
 #: The keys that each engine does not have.
-MISSING = {"sim": set[str](), "emu": ACKS_ALONE, "vm": NOT_IN_VM}
+MISSING = {"sim": set[str](), "emu": set[str](), "vm": NOT_IN_VM}
 
 
 def flows(app: str, more: str = "") -> str:
@@ -90,7 +90,7 @@ def test_the_table_has_every_key_of_events() -> None:
     path = set(schema["PathChange"]["properties"]) - {"link", "return"}
     assert path == set(PATH)
     # A key of links is one in both directions.
-    both = path - {"rtt", "ack_aggregation"}
+    both = path - {"rtt"}
     assert set(schema["ReturnChange"]["properties"]) == both
     of_link = both - {"drop", "hold"} | {"queue"}
     assert set(schema["ReturnSection"]["properties"]) == of_link
@@ -145,7 +145,7 @@ def test_each_key_of_a_link_acts_on_its_return_direction() -> None:
     plain = HEAD.replace("[run]\n", "[run]\nrecord.packets = true\n") + back + flows("bulk")
     without = paceline.run(plain).packets.to_dict(as_series=False)
     for key, change in PATH.items():
-        if key in ("rtt", "ack_aggregation"):
+        if key == "rtt":
             continue
         if key in ACKS_ALONE:
             change = f'{change}, rate = "100 kbit/s"'
@@ -259,7 +259,7 @@ def ledger(text: str) -> dict[str, Any]:
     [
         # Rounds that fall on the rows at 10 ms, ACKs in slots, losses, and a queue that marks.
         'rate = "10 Mbit/s"\nrtt = "20 ms"\nqueue.size = "1 bdp"\naggregation = "20 ms"\n',
-        'rate = "12 Mbit/s"\nrtt = "10 ms"\nqueue.size = "2 bdp"\nack_aggregation = "10 ms"\n',
+        'rate = "12 Mbit/s"\nrtt = "10 ms"\nqueue.size = "2 bdp"\nreturn.aggregation = "10 ms"\n',
         'rate = "20 Mbit/s"\nrtt = "33 ms"\nqueue = { kind = "codel", size = "4 bdp" }\n'
         'loss = "1 %"\n',
     ],

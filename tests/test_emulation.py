@@ -177,6 +177,42 @@ STACKS = """[
 ]"""
 
 
+def test_acks_cross_the_return_direction_and_are_counted() -> None:
+    """In both engines the link carries what receivers send, less what it loses."""
+    back = '[path.return]\nrate = "1 Mbit/s"\nqueue.size = "20 packets"\nloss = "20 %"\n'
+    back += 'aggregation = "5 ms"\n'
+    text = SCENARIO.replace("[[flows]]", back + "[[flows]]", 1)
+    for backend in ("sim", "emu"):
+        run = paceline.run(text, backend=backend)
+        assert set(run.queue["link"]) == {0, 1}
+        sent, lost, filtered = (
+            int(run.flows[f"ack_{what}_packets"].sum()) for what in ("sent", "lost", "filtered")
+        )
+        offered = run.queue.filter(link=1)["offered_packets"].to_list()
+        assert (offered[-1], filtered) == (sent, 0)
+        assert 0.1 < lost / sent < 0.35
+        goodput = run.metrics["goodput_bps"]
+        assert goodput is not None
+        assert goodput > 1e6
+
+
+def test_acks_are_filtered_by_their_headers() -> None:
+    back = '[path.return]\nrate = "50 kbit/s"\nqueue.size = "20 packets"\nack_filter = "cake"\n'
+    run = paceline.run(SCENARIO.replace("[[flows]]", back + "[[flows]]", 1), backend="emu")
+    filtered, sent = (int(run.flows[f"ack_{what}_packets"][0]) for what in ("filtered", "sent"))
+    assert 0.2 < filtered / sent < 0.9
+
+
+def test_an_upload_takes_the_return_direction() -> None:
+    text = SCENARIO.replace(
+        "[[flows]]", '[path.return]\nrate = "2 Mbit/s"\nqueue.size = "1 bdp"\n[[flows]]', 1
+    )
+    run = paceline.run(
+        text.replace('cc = "cubic"\n', 'cc = "cubic"\ndirection = "up"\n'), backend="emu"
+    )
+    assert 0.5e6 < run.flow_metrics[0]["goodput_bps"] < 2e6
+
+
 @pytest.mark.parametrize("stack", ["quinn", "noq"])
 def test_quic_stacks_run_over_sockets_and_fill_the_tables_of_the_simulator(
     stack: str, tmp_path: Path

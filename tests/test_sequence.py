@@ -49,7 +49,7 @@ def frame(rows: list[tuple[int, int, int]]) -> pl.DataFrame:
 
 def flow_of(sends: list[tuple[int, int, int]], acks: list[tuple[int, int, int]]) -> Trace:
     none = frame([])
-    return Trace("x", frame(sends), none, none, none, frame(acks))
+    return Trace("x", frame(sends), none, none, none, frame(acks), none, none)
 
 
 def test_a_trace_is_what_was_recorded(recorded: paceline.Run) -> None:
@@ -68,6 +68,29 @@ def test_a_trace_is_what_was_recorded(recorded: paceline.Run) -> None:
         acks = trace.acks["seq"].to_list()
         assert all(a <= b for a, b in pairwise(acks))
         assert trace.acks["end"][0] - acks[0] == 2**30
+
+
+def test_acks_that_never_arrive_have_their_fate() -> None:
+    back = '[path.return]\nrate = "200 kbit/s"\nqueue.size = "20 packets"\nloss = "5 %"\n'
+    run = paceline.run(
+        SCENARIO.replace("[[flows]]", f'{back}ack_filter = "cake"\n[[flows]]', 1), overrides=PACKETS
+    )
+    kind = run.packets["kind"].cast(pl.String)
+    for fate, column in (("ack-drop", "ack_lost_packets"), ("ack-filter", "ack_filtered_packets")):
+        # A SYN-ACK is no ACK.
+        missing = int(run.flows[column].sum()) - int((kind == fate).sum())
+        assert 0 <= missing <= run.flows.height, fate
+        assert (kind == fate).sum() > 10, fate
+    acks = run.packets.filter(kind.is_in(["ack", "ack-drop", "ack-filter"]))
+    assert acks["departed_ns"].null_count() == 0
+    assert (acks["t_ns"] >= acks["departed_ns"]).all()
+    shown = [trace.ack_filters.height for trace in traces([run])]
+    assert sum(shown) == (kind == "ack-filter").sum()
+    (ax,) = draw([run], flow=0).axes
+    legend = ax.get_legend()
+    assert legend is not None
+    names = {text.get_text() for text in legend.get_texts()}
+    assert {"ACK dropped", "ACK filtered"} <= names
 
 
 def test_rounds_by_hand() -> None:

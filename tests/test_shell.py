@@ -433,6 +433,7 @@ def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None
         (["--rate", "10 Mbit/s", "--delay", "soon", "--", "true"], "--delay"),
         (["--rate", "10 Mbit/s", "--queue", "deep", "--", "true"], "size"),
         (["--rate", "10 Mbit/s", "--time", "0 s", "--", "true"], "duration"),
+        (["--rate", "10 Mbit/s", "--set", "path.return.loss=1 %", "--", "true"], "--rate-up"),
     ],
 )
 def test_bad_input_is_told(cli: Command, arguments: list[str], said: str) -> None:

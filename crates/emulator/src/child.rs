@@ -318,6 +318,7 @@ fn live(
         flows: connections.iter().map(Connection::totals).collect(),
         measured,
         packets_offered: seen.offered,
+        acks: seen.acks,
         ended,
         talks,
         exit: programs.map(|_| code),

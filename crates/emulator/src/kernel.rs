@@ -4,7 +4,7 @@ use std::fs;
 
 use paceline_experiment::{self as experiment, Guests, Unavailable};
 use paceline_scenario::{
-    Diagnostic, Engine, FlowGroup, LinkKey, OptionInput, RecoverySection, Scenario, When,
+    Diagnostic, Engine, FlowGroup, OptionInput, RecoverySection, Scenario, When,
 };
 use paceline_units::{Duration, EcnFeedback, Rate};
 
@@ -140,25 +140,6 @@ pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
             say(key, &too_fast, doctor);
         }
     }
-    let path = std::iter::once(("path".to_owned(), &scenario.path.link));
-    let others = scenario.links.iter().enumerate();
-    let others = others.map(|(number, link)| (format!("links[{number}]"), &link.link));
-    let start = path.chain(others).map(|(at, keys)| (at, keys.at_start()));
-    let events = scenario.events.iter().enumerate();
-    let changes = events.filter_map(|(number, event)| {
-        let keys = event.path.as_ref()?.keys.keys().collect();
-        Some((format!("events[{number}].path"), keys))
-    });
-    for (at, keys) in start.chain(changes) {
-        for key in keys.iter().filter(|key| filters(key)) {
-            let message = "the emulator's links do not look into ACKs";
-            say(
-                format!("{at}.{}", key.name()),
-                message,
-                "run it in the simulator, or leave it out",
-            );
-        }
-    }
     let plan = experiment::Plan::resolve(scenario, 0, "emu");
     let later = plan.map_or_else(|_| Vec::new(), |plan| plan.later_rates());
     for (number, event) in scenario.events.iter().enumerate() {
@@ -174,11 +155,6 @@ pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
         }
     }
     wrong
-}
-
-/// Whether a key of links acts on ACKs alone.
-fn filters(key: &LinkKey) -> bool {
-    matches!(key, LinkKey::AckFilter(_))
 }
 
 /// All errors in a scenario for an engine with a kernel's TCP.

@@ -22,4 +22,6 @@ pub struct Log {
     pub stalls: Histogram,
     pub stalled: Duration,
     pub offered: u64,
+    /// Of each flow, the ACKs offered to links, those that they lost, and those that they filtered.
+    pub acks: Vec<[u64; 3]>,
 }

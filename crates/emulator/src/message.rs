@@ -50,6 +50,8 @@ pub struct Outcome {
     pub measured: Measured,
     /// Data packets offered to the path.
     pub packets_offered: u64,
+    /// Of each flow, the ACKs offered to links, those that they lost, and those that they filtered.
+    pub acks: Vec<[u64; 3]>,
     /// When it ended.
     pub ended: Instant,
     /// The conversations of programs, one per direction.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use paceline_capture::{Tcp, Tracker};
 use paceline_experiment::{Change, Plan, Unbalanced, audit};
-use paceline_path::{Link, Verdict, next_slot};
+use paceline_path::{DropCause, Header, Link, Verdict};
 use paceline_record::PacketKind;
 use paceline_units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
@@ -31,6 +31,8 @@ pub struct Frame {
     /// Its number among the datagrams of its flow; none for TCP, whose packets have a position in
     /// the stream.
     number: Option<u64>,
+    /// Whether its flow's receiver sent it, and links bring it back.
+    reply: bool,
     bytes: Box<[u8]>,
 }
 
@@ -99,7 +101,6 @@ pub struct Network<'a> {
     wakes: Vec<Instant>,
     /// Number of datagrams that each flow has sent.
     datagrams: Vec<u64>,
-    slot: Duration,
     script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
     interval: Duration,
     end: Instant,
@@ -127,7 +128,11 @@ impl<'a> Network<'a> {
         (senders, receivers): (&'a Tun, &'a Tun),
         hosts: &'a Shared<'a>,
     ) -> Self {
-        let links = plan.build_links();
+        let mut links = plan.build_links();
+        if plan.flows.iter().any(|flow| !flow.back.is_empty()) {
+            // Each ACK that does not come back is counted.
+            links.iter_mut().for_each(Link::tell_drops);
+        }
         let path = &plan.scenario.path;
         let lane = |delay| Lane {
             delay,
@@ -153,7 +158,6 @@ impl<'a> Network<'a> {
             owed: plan.flows.iter().map(|_| Owed::default()).collect(),
             wakes: vec![Instant::MAX; plan.flows.len()],
             datagrams: vec![0; plan.flows.len()],
-            slot: path.ack_aggregation,
             script: plan.script.timed.iter().peekable(),
             interval,
             end: Instant::ZERO + plan.info.duration,
@@ -163,6 +167,7 @@ impl<'a> Network<'a> {
             talks: None,
             log: Log {
                 queues: Vec::with_capacity(rows),
+                acks: vec![[0; 3]; plan.flows.len()],
                 ..Log::default()
             },
         }
@@ -280,8 +285,13 @@ impl<'a> Network<'a> {
                 continue;
             }
             let flow = self.plan.flows.get(frame.flow as usize);
-            match flow.and_then(|flow| flow.after(number)) {
+            let next = flow.and_then(|flow| match frame.reply {
+                true => flow.back_after(number),
+                false => flow.after(number),
+            });
+            match next {
                 Some(next) => self.offer(due, next, frame),
+                None if frame.reply => self.begin_lane(due, frame),
                 None => self.deliver(due, &frame)?,
             }
         }
@@ -423,6 +433,7 @@ impl<'a> Network<'a> {
         let frame = Frame {
             flow,
             number,
+            reply: false,
             bytes: bytes.into(),
         };
         if number.is_some() {
@@ -433,7 +444,7 @@ impl<'a> Network<'a> {
 
     /// A link is offered a packet.
     fn offer(&mut self, now: Instant, number: usize, frame: Frame) {
-        let told = self.records_packets().then(|| frame.clone());
+        let told = (self.records_packets() || frame.reply).then(|| frame.clone());
         let program = self
             .talks
             .is_some()
@@ -446,31 +457,45 @@ impl<'a> Network<'a> {
         *last = now;
         let idle = number == 0 && link.backlog(now).packets == 0;
         let before = carried(link);
-        let verdict = link.enqueue(now, frame);
+        // Both directions of a flow never share a link.
+        let header = |frame: &Frame| Header::read(&frame.bytes, frame.flow.into());
+        let verdict = link.enqueue_read(now, frame, header);
         if idle && carried(link) > before {
             self.busy.begin(now, before);
         }
-        if let Verdict::Dropped(_) = verdict {
-            self.dropped(now, program, told.as_ref());
+        if let Verdict::Dropped(cause) = verdict {
+            self.dropped(now, program, told.as_ref(), cause);
         }
         self.tell_drops(number);
     }
 
     /// Packets that a queue dropped after accepting them.
     fn tell_drops(&mut self, number: usize) {
-        while let Some((at, frame, _)) = self.links.get_mut(number).and_then(Link::next_drop) {
+        while let Some((at, frame, cause)) = self.links.get_mut(number).and_then(Link::next_drop) {
             let program = Some((frame.flow, packet::payload(&frame.bytes)));
-            self.dropped(at, program, Some(&frame));
+            self.dropped(at, program, Some(&frame), cause);
         }
     }
 
     /// The path drops a packet: `program` is its flow, and its payload.
-    fn dropped(&mut self, at: Instant, program: Option<(u32, u64)>, frame: Option<&Frame>) {
+    fn dropped(
+        &mut self,
+        at: Instant,
+        program: Option<(u32, u64)>,
+        frame: Option<&Frame>,
+        cause: DropCause,
+    ) {
         if let (Some(talks), Some((flow, 1..))) = (&mut self.talks, program) {
             talks.dropped(flow);
         }
-        if let Some(frame) = frame {
-            self.record(at, PacketKind::Drop, frame);
+        match frame {
+            Some(frame) if frame.reply => {
+                if let Some(acks) = self.log.acks.get_mut(frame.flow as usize) {
+                    acks[if cause == DropCause::Filtered { 2 } else { 1 }] += 1;
+                }
+            }
+            Some(frame) => self.record(at, PacketKind::Drop, frame),
+            None => {}
         }
     }
 
@@ -480,21 +505,30 @@ impl<'a> Network<'a> {
         if let Some(time) = owed.and_then(|owed| owed.on_ack(now)) {
             self.log.answers.add(time);
         }
-        let lane = self.plan.flows.get(flow as usize).map(|flow| flow.lane);
-        let Some(lane) = lane.and_then(|lane| self.lanes.get_mut(lane)) else {
-            return;
-        };
-        let departure = match self.slot {
-            Duration::ZERO => now,
-            slot => next_slot(now, slot),
-        };
-        lane.last = (departure + lane.delay).max(lane.last);
         let frame = Frame {
             flow,
             number: None,
+            reply: true,
             bytes: bytes.into(),
         };
-        lane.queue.push_back((lane.last, frame));
+        let plan = self.plan.flows.get(flow as usize);
+        let Some(first) = plan.and_then(|plan| plan.back.first()) else {
+            return self.begin_lane(now, frame);
+        };
+        if let Some(acks) = self.log.acks.get_mut(flow as usize) {
+            acks[0] += 1;
+        }
+        self.offer(now, *first, frame);
+    }
+
+    /// The rest of an ACK's way.
+    fn begin_lane(&mut self, now: Instant, frame: Frame) {
+        let lane = self.plan.flows.get(frame.flow as usize);
+        let lane = lane.map(|flow| flow.lane);
+        if let Some(lane) = lane.and_then(|lane| self.lanes.get_mut(lane)) {
+            lane.last = (now + lane.delay).max(lane.last);
+            lane.queue.push_back((lane.last, frame));
+        }
     }
 }
 

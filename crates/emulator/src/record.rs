@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use paceline_experiment::{FlowPlan, Plan};
+use paceline_experiment::{ACK_COUNTERS, FlowPlan, Plan};
 use paceline_record::{FlowInfo, LinkInfo, Recorder, Run, RunInfo};
 use paceline_recovery::SenderStats;
 use paceline_units::{Bytes, Field, Gain, Instant, Quantity, Value, Visitor};
@@ -136,8 +136,10 @@ pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
             _ => Vec::new(),
         }));
     }
-    let counters = SenderStats::COUNTERS.iter().map(|(name, _)| *name);
-    let mut recorder = Recorder::new(info, &fields, counters);
+    let returns = info.links.iter().any(|link| link.return_of.is_some());
+    let acks = ACK_COUNTERS.iter().filter(|_| returns);
+    let counters = SenderStats::COUNTERS.iter().chain(acks);
+    let mut recorder = Recorder::new(info, &fields, counters.map(|(name, _)| *name));
     for sample in outcome.samples {
         let row = sample.row.clone();
         recorder.sample(row, |show| visit(&sample, show));
@@ -154,8 +156,23 @@ pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
         .packets
         .into_iter()
         .for_each(|row| recorder.packet(row));
-    let flows = outcome.flows.into_iter().map(|flow| flow.totals);
+    let counted = outcome
+        .acks
+        .iter()
+        .zip(flows)
+        .map(|(counts, flow)| counts.map(|count| (!flow.back.is_empty()).then_some(count)));
+    let flows = outcome.flows.into_iter().zip(counted);
+    let flows = flows.map(|(flow, acks)| {
+        let mut totals = flow.totals;
+        totals.counters.extend(acks.into_iter().filter(|_| returns));
+        totals
+    });
     let talks = outcome.talks.into_iter().map(|talk| talk.totals);
+    let more = if returns { ACK_COUNTERS.len() } else { 0 };
+    let talks = talks.map(|mut totals| {
+        totals.counters.extend(vec![None; more]);
+        totals
+    });
     let totals: Vec<_> = flows.chain(talks).collect();
     recorder.finish(&totals).with_qlogs(qlogs)
 }

@@ -70,11 +70,16 @@ pub fn shell(
     programs: &Programs,
     watch: &mut Watch<'_>,
 ) -> Result<(Run, i32), RunError> {
-    let wrong = if scenario.flows.is_empty() {
+    let mut wrong = if scenario.flows.is_empty() {
         Vec::new()
     } else {
         Emulator.check(scenario, &Guests::none())
     };
+    if scenario.path.r#return.is_some() {
+        let message = "the packets of the client take a link of their own";
+        let hint = "say its rate with --rate-up".to_owned();
+        wrong.push(scenario.diagnostic("path.return", message, Some(hint)));
+    }
     if !wrong.is_empty() {
         return Err(RunError::Scenario(wrong));
     }

@@ -13,8 +13,6 @@ pub enum Change {
     Link(usize, LinkChange),
     /// The path's new base RTT.
     Rtt(Duration),
-    /// ACKs leave in slots of this length.
-    AckAggregation(Duration),
     /// The action of a flow's application.
     App(usize, AppChange),
 }
@@ -50,6 +48,7 @@ pub(crate) fn set<P: Packet + Clone>(link: &mut Link<P>, key: LinkKey, now: Inst
         LinkKey::Policer(PolicerChange::Off) => link.set_policer(now, None),
         LinkKey::Policer(PolicerChange::Set(policer)) => link.set_policer(now, Some(policer)),
         LinkKey::Aggregation(slot) => link.set_aggregation(now, slot),
+        LinkKey::AckThinning(every) => link.set_ack_thinning(every.0),
         LinkKey::AckFilter(filter) => link.set_ack_filter(now, filter),
     }
 }
@@ -73,9 +72,6 @@ impl Change {
                 key.settings(&mut |part, to| show(key.name(), part, to));
             }
             Self::Rtt(rtt) => rtt.settings(&mut |part, to| show("rtt", part, to)),
-            Self::AckAggregation(slot) => {
-                slot.settings(&mut |part, to| show("ack_aggregation", part, to));
-            }
             Self::App(_, change) => change.settings(&mut |part, to| show("app", part, to)),
         }
         said
@@ -102,6 +98,5 @@ fn of_path(scenario: &Scenario, path: &PathChange) -> Vec<Change> {
         changes.extend(rtt.take());
         changes.extend(change.keys.keys().map(LinkChange::Key).map(of_link));
     }
-    changes.extend(path.ack_aggregation.map(Change::AckAggregation));
     changes
 }

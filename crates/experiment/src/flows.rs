@@ -43,6 +43,12 @@ impl FlowPlan {
         let place = self.route.iter().position(|number| *number == link)?;
         self.route.get(place + 1).copied()
     }
+
+    /// The link after `link` on the way of its ACKs.
+    pub fn back_after(&self, link: usize) -> Option<usize> {
+        let place = self.back.iter().position(|number| *number == link)?;
+        self.back.get(place + 1).copied()
+    }
 }
 
 /// The flows of a run with `seed`, in their order, and their return paths.

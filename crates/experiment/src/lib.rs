@@ -38,7 +38,7 @@ pub use guest::{
 pub use memory::{Memory, Part, QLOG_ENTRY};
 pub use network::{link_seed, rate};
 pub use plan::Plan;
-pub use rows::{Before, change_rows, end_counters, end_row, queue_row};
+pub use rows::{ACK_COUNTERS, change_rows, end_counters, end_row, queue_row};
 pub use script::{Script, Trigger};
 pub use seed::seed_of;
 pub use sender::sender_config;

@@ -4,45 +4,45 @@ use paceline_endpoint::Stats;
 use paceline_path::{Link, Packet};
 use paceline_record::{EventRow, QueueRow, SampleRow};
 use paceline_recovery::SenderStats;
-use paceline_units::{Bytes, Duration, Instant, Rate, Setting, Value};
+use paceline_units::{Bytes, Instant, Rate, Setting, Value};
 
 use crate::change::Change;
 
-/// The state before a change.
-#[derive(Clone, Copy, Debug)]
-pub struct Before {
-    /// The rate of the link that it changes.
-    pub rate: Rate,
-    /// Slots in which ACKs leave.
-    pub slot: Duration,
-}
+/// The counters of flows whose ACKs cross links, with their documentation.
+pub const ACK_COUNTERS: &[(&str, &str)] = &[
+    (
+        "ack_sent_packets",
+        "ACKs and SYN-ACKs, or packets of a QUIC receiver, offered to links; null if they cross no link, and \
+         absent if no link has a return direction.",
+    ),
+    (
+        "ack_lost_packets",
+        "Those of them that links lost, or their first copy; likewise.",
+    ),
+    (
+        "ack_filtered_packets",
+        "Those of them that an ACK filter removed; likewise.",
+    ),
+];
 
-impl Before {
-    fn of(&self, key: &str) -> Option<f64> {
-        let value = match key {
-            "rate" => Value::Rate(self.rate),
-            "ack_aggregation" => Value::Duration(self.slot),
-            _ => return None,
-        };
-        value.number()
-    }
-}
-
-/// The rows of a requested change: one for each key.
-pub fn change_rows(t: Instant, change: &Change, before: Before) -> impl Iterator<Item = EventRow> {
+/// The rows of a requested change: one for each key. `rate` is the present one of the link that it
+/// changes.
+pub fn change_rows(t: Instant, change: &Change, rate: Rate) -> impl Iterator<Item = EventRow> {
     let (mut flow, mut link) = (None, None);
     match change {
         Change::Link(number, _) => link = Some(*number as u32),
         Change::App(number, _) => flow = Some(*number as u32),
-        Change::Rtt(_) | Change::AckAggregation(_) => {}
+        Change::Rtt(_) => {}
     }
     let row = move |(key, to): (String, Setting)| EventRow {
         flow,
         link,
-        before_value: before.of(&key),
+        before_value: (key == "rate")
+            .then(|| Value::Rate(rate).number())
+            .flatten(),
         ..EventRow::change(t, key, to)
     };
-    change.describe(before.rate).into_iter().map(row)
+    change.describe(rate).into_iter().map(row)
 }
 
 /// The state of an end of another transport. Its recovery state is not known.
@@ -104,7 +104,7 @@ pub fn queue_row<P: Packet + Clone>(t: Instant, number: u32, link: &mut Link<P>)
 #[cfg(test)]
 mod tests {
     use paceline_scenario::{AppChange, LinkKey, PolicerChange, RateChange};
-    use paceline_units::{App, Bytes, Gain, Hold, Policer};
+    use paceline_units::{App, Bytes, Duration, Gain, Hold, Policer};
 
     use super::*;
     use crate::change::LinkChange;
@@ -114,11 +114,7 @@ mod tests {
     }
 
     fn rows(change: &Change) -> Vec<EventRow> {
-        let before = Before {
-            rate: Rate::from_bps(8_000_000),
-            slot: Duration::from_millis(4),
-        };
-        change_rows(Instant::from_nanos(5), change, before).collect()
+        change_rows(Instant::from_nanos(5), change, Rate::from_bps(8_000_000)).collect()
     }
 
     fn said(change: &Change) -> Vec<(String, Option<f64>, String, String)> {
@@ -181,10 +177,6 @@ mod tests {
         assert_eq!(
             said(&Change::Rtt(Duration::from_millis(60))),
             [row("rtt", Some(6e7), "ns", "")]
-        );
-        assert_eq!(
-            rows(&Change::AckAggregation(Duration::ZERO))[0].before_value,
-            Some(4e6)
         );
         assert_eq!(
             said(&Change::App(1, AppChange::Pause)),

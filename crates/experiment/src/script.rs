@@ -72,7 +72,7 @@ impl Change {
     pub fn flow(&self) -> Option<usize> {
         match self {
             Self::App(flow, _) => Some(*flow),
-            Self::Link(..) | Self::Rtt(_) | Self::AckAggregation(_) => None,
+            Self::Link(..) | Self::Rtt(_) => None,
         }
     }
 
@@ -82,7 +82,7 @@ impl Change {
             Self::App(_, AppChange::Pause) => application.pause(now),
             Self::App(_, AppChange::Resume) => application.resume(now),
             Self::App(_, AppChange::Set(app)) => application.set_app(now, *app),
-            Self::Link(..) | Self::Rtt(_) | Self::AckAggregation(_) => {}
+            Self::Link(..) | Self::Rtt(_) => {}
         }
     }
 }

@@ -1,5 +1,8 @@
-//! Which ACK that waits becomes redundant when another joins it: `cake_ack_filter` of Linux
-//! (`net/sched/sch_cake.c`, 6.12).
+//! What boxes on the way do to ACKs. A filter removes those that wait and that another repeats:
+//! `cake_ack_filter` of Linux (`net/sched/sch_cake.c`, 6.12). A box that thins them out forwards one
+//! of a number.
+
+use std::collections::BTreeMap;
 
 /// The parts of a TCP header that an ACK filter reads. Numbers wrap, as on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,12 +26,78 @@ pub struct Header {
     pub sacks: u8,
 }
 
+/// The four bytes from there, or zero beyond the end.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let four = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    four.map_or(0, |four| u32::from_be_bytes(*four))
+}
+
 /// Whether `a` comes after `b` in a sequence space that wraps.
 fn after(a: u32, b: u32) -> bool {
     b.wrapping_sub(a) > u32::MAX / 2
 }
 
 impl Header {
+    /// That of an IPv4 packet, if it is TCP.
+    pub fn read(packet: &[u8], connection: u64) -> Option<Self> {
+        const TCP: u8 = 6;
+        let [first, _, high, low, .., protocol, _, _] = packet.first_chunk::<12>()?;
+        let start = usize::from(first & 15) * 4;
+        let tcp = packet.get(start..).filter(|_| *protocol == TCP)?;
+        let header = tcp.first_chunk::<20>()?;
+        let length = usize::from(header[12] >> 4) * 4;
+        let total = usize::from(u16::from_be_bytes([*high, *low]));
+        // Without ECE and CWR, of which the filter keeps account.
+        let flags = u16::from_be_bytes([header[12], header[13]]) & 0x0f3f;
+        const SYN: u16 = 2;
+        const ACK: u16 = 16;
+        let mut read = Self {
+            connection,
+            acknowledges: flags & (SYN | ACK) == ACK,
+            pure: flags == ACK && total == start + length,
+            ecn: header[13] >> 6,
+            ack: word(header, 8),
+            ..Self::default()
+        };
+        read.pure &= read.read_options(tcp.get(20..length)?);
+        Some(read)
+    }
+
+    /// Reads SACK blocks and timestamps; false if there is anything else.
+    fn read_options(&mut self, mut options: &[u8]) -> bool {
+        const END: u8 = 0;
+        const PAD: u8 = 1;
+        const SACK: u8 = 5;
+        const STAMPS: u8 = 8;
+        while let [kind, rest @ ..] = options
+            && *kind != END
+        {
+            if *kind == PAD {
+                options = rest;
+                continue;
+            }
+            let size = rest
+                .first()
+                .and_then(|size| usize::from(*size).checked_sub(2));
+            let value = size.and_then(|size| rest.get(1..)?.split_at_checked(size));
+            let Some((value, next)) = value else {
+                return true;
+            };
+            match *kind {
+                STAMPS if value.len() == 8 => self.stamps = Some([word(value, 0), word(value, 4)]),
+                SACK if value.len() % 8 == 0 => {
+                    for (block, bytes) in self.blocks.iter_mut().zip(value.chunks_exact(8)) {
+                        *block = [word(bytes, 0), word(bytes, 4)];
+                        self.sacks += 1;
+                    }
+                }
+                _ => return false,
+            }
+            options = next;
+        }
+        true
+    }
+
     fn blocks(&self) -> &[[u32; 2]] {
         self.blocks.get(..self.sacks.into()).unwrap_or(&[])
     }
@@ -93,6 +162,36 @@ pub(crate) fn redundant(
     }
     let (place, ecn) = oldest.filter(|_| aggressive)?;
     (place + 1 == count && ecn == new.ecn).then_some(place)
+}
+
+/// Forwards one ACK of `every` that only advance, of each connection. Whatever else an ACK may say
+/// passes, and starts the count again: SACK blocks, a duplicate, a change of the ECN flags.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Thinning {
+    /// None if it is at most one.
+    pub(crate) every: u32,
+    connections: BTreeMap<u64, Seen>,
+}
+
+/// The latest ACK of a connection, and the number withheld since one passed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    ack: u32,
+    ecn: u8,
+    withheld: u32,
+}
+
+impl Thinning {
+    /// Whether it withholds the next packet.
+    pub(crate) fn withholds(&mut self, new: &Header) -> bool {
+        let seen = self.connections.entry(new.connection).or_default();
+        let advances =
+            new.pure && new.sacks == 0 && after(new.ack, seen.ack) && new.ecn == seen.ecn;
+        (seen.ack, seen.ecn) = (new.ack, new.ecn);
+        let withheld = advances && seen.withheld + 1 < self.every;
+        seen.withheld = if withheld { seen.withheld + 1 } else { 0 };
+        withheld
+    }
 }
 
 #[cfg(test)]
@@ -228,6 +327,131 @@ mod tests {
             gone(&[marked(1), data, marked(3), marked(4)]),
             [None, Some(2)]
         );
+    }
+
+    #[test]
+    fn a_header_is_read_from_the_packet() {
+        let packet = |flags: u16, options: &[u8], data: usize| {
+            let total = 40 + options.len() + data;
+            let mut packet = vec![
+                0x45,
+                0,
+                0,
+                total as u8,
+                0,
+                0,
+                0,
+                0,
+                64,
+                6,
+                0,
+                0,
+                10,
+                0,
+                0,
+                1,
+                10,
+                0,
+                0,
+                2,
+            ];
+            packet.extend([0, 80, 0, 81, 0, 0, 0, 1, 0, 0, 3, 232]);
+            let words = 5 + options.len() as u16 / 4;
+            packet.extend((words << 12 | flags).to_be_bytes());
+            packet.extend([1, 0, 0, 0, 0, 0]);
+            packet.extend(options);
+            packet.resize(total, 0);
+            Header::read(&packet, 7)
+        };
+        let stamps = [1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 5];
+        let known = Header {
+            connection: 7,
+            acknowledges: true,
+            pure: true,
+            ack: 1000,
+            stamps: Some([9, 5]),
+            ..Header::default()
+        };
+        assert_eq!(packet(16, &stamps, 0), Some(known));
+        assert_eq!(
+            packet(16 | 64, &stamps, 0),
+            Some(Header { ecn: 1, ..known })
+        );
+        assert_eq!(
+            packet(16 | 128, &stamps, 0),
+            Some(Header { ecn: 2, ..known })
+        );
+        // Data, PSH, FIN, and the highest bit of ACE are no pure ACKs; a SYN acknowledges nothing.
+        let other = Some(Header {
+            pure: false,
+            ..known
+        });
+        let others = [
+            packet(16, &stamps, 5),
+            packet(24, &stamps, 0),
+            packet(17, &stamps, 0),
+            packet(272, &stamps, 0),
+        ];
+        assert_eq!(others, [other; 4]);
+        let syn = packet(18, &stamps, 0).map(|header| (header.acknowledges, header.pure));
+        assert_eq!(syn, Some((false, false)));
+        let sack = [
+            1, 1, 5, 18, 0, 0, 7, 208, 0, 0, 8, 52, 0, 0, 11, 184, 0, 0, 12, 28,
+        ];
+        let blocks = packet(16, &sack, 0).map(|header| (header.pure, header.sacks, header.blocks));
+        let wanted = [[2000, 2100], [3000, 3100], [0; 2], [0; 2]];
+        assert_eq!(blocks, Some((true, 2, wanted)));
+        // An option that the filter does not know, and one that is cut off, which ends them.
+        assert_eq!(
+            packet(16, &[253, 4, 0, 0], 0).map(|header| header.pure),
+            Some(false)
+        );
+        assert_eq!(
+            packet(16, &[8, 10, 0, 0], 0).map(|header| (header.pure, header.stamps)),
+            Some((true, None))
+        );
+        assert_eq!(Header::read(&[0x45; 12], 7), None);
+    }
+
+    #[test]
+    fn a_box_forwards_one_of_a_number() {
+        let passed = |every, acks: &[Header]| {
+            let mut thinning = Thinning {
+                every,
+                ..Thinning::default()
+            };
+            let places = acks.iter().enumerate();
+            let passed = places.filter(|(_, ack)| !thinning.withholds(ack));
+            passed.map(|(place, _)| place).collect::<Vec<_>>()
+        };
+        let plain: Vec<_> = (0..9).map(ack).collect();
+        assert_eq!(passed(1, &plain), (0..9).collect::<Vec<_>>());
+        assert_eq!(passed(4, &plain), [3, 7]);
+        // SACK blocks, a duplicate and the first ACK with ECE pass, and the count starts again.
+        let block = [9000, 9100];
+        let mixed = [
+            ack(1),
+            ack(2),
+            sacked(3, &[block]),
+            ack(4),
+            ack(4),
+            ack(5),
+            marked(6),
+            marked(7),
+            marked(8),
+        ];
+        assert_eq!(passed(3, &mixed), [2, 4, 6]);
+        // Another connection has its own count; data passes.
+        let other = |number| Header {
+            connection: 7,
+            ..ack(number)
+        };
+        assert_eq!(passed(2, &[ack(1), other(1), ack(2), other(2)]), [2, 3]);
+        let data = Header {
+            pure: false,
+            ..ack(2)
+        };
+        assert_eq!(passed(2, &[ack(1), data, ack(3), ack(4)]), [1, 3]);
     }
 
     #[test]

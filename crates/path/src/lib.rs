@@ -9,16 +9,14 @@
 mod ack_filter;
 mod impair;
 mod link;
-mod loss;
 mod packet;
 mod queue;
 mod service;
 mod trace;
 
 pub use ack_filter::Header;
-pub use impair::next_slot;
+pub use impair::LossState;
 pub use link::{Link, LinkConfig};
-pub use loss::LossState;
 pub use packet::{Backlog, Counters, DropCause, Packet, QueueLimit, Tally, Verdict};
 pub use queue::{Aqm, Codel, DualPi2, EARLY_SIGNALS, FqCodel, Pie, QUEUES, Red, StepMark};
 pub use service::Service;

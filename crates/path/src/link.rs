@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 
 use paceline_units::{AckFilter, Bytes, Duration, Gain, Hold, Instant, Loss, Rate, Rng};
 
-use crate::ack_filter::{Header, redundant};
-use crate::impair::{Chance, Late, TokenBucket, next_slot};
-use crate::loss::LossState;
+use crate::ack_filter::{Header, Thinning, redundant};
+use crate::impair::{Chance, Late, LossState, TokenBucket, next_slot};
 use crate::packet::{Backlog, Counters, DropCause, Packet, QueueLimit, Verdict};
 use crate::queue::{AnyDiscipline, AnyEarly, Fate, Found, Signal, Told, transmissions};
 use crate::service::{Server, Service};
@@ -68,6 +67,8 @@ pub struct Link<P> {
     /// Departing packets wait for the next multiple of this.
     slot: Duration,
     policer: Option<TokenBucket>,
+    /// Which ACKs do not reach the queue.
+    thinning: Thinning,
     /// Which ACKs in the queue an arriving one replaces.
     ack_filter: AckFilter,
     early: Option<AnyEarly>,
@@ -113,6 +114,7 @@ impl<P: Packet + Clone> Link<P> {
             jitter_rng: Rng::new(config.seed ^ JITTER_STREAM),
             slot: Duration::ZERO,
             policer: None,
+            thinning: Thinning::default(),
             ack_filter: AckFilter::Off,
             early: None,
             discipline: None,
@@ -135,7 +137,7 @@ impl<P: Packet + Clone> Link<P> {
         let unharmed = self.loss.is_none() && self.duplicate.is_none() && self.reorder.is_none();
         let unscripted = self.scripted_drops == 0 && self.scripted_holds.is_empty();
         let steady = self.jitter == Duration::ZERO && self.slot == Duration::ZERO;
-        let fifo = self.discipline.is_none() && self.policer.is_none();
+        let fifo = self.discipline.is_none() && self.policer.is_none() && self.thinning.every <= 1;
         self.is_plain = unharmed && unscripted && steady && fifo;
     }
 
@@ -157,7 +159,7 @@ impl<P: Packet + Clone> Link<P> {
         let size = packet.size();
         self.counters.offered.add(size);
         if !self.is_plain {
-            if let Some(cause) = self.refuses(now, size) {
+            if let Some(cause) = self.refuses(now, &packet, &header) {
                 return Verdict::Dropped(cause);
             }
             if self.discipline.is_some() {
@@ -197,7 +199,19 @@ impl<P: Packet + Clone> Link<P> {
 
     /// Why a packet does not reach the queue, if it does not.
     #[inline(never)]
-    fn refuses(&mut self, now: Instant, size: u32) -> Option<DropCause> {
+    fn refuses(
+        &mut self,
+        now: Instant,
+        packet: &P,
+        header: impl Fn(&P) -> Option<Header>,
+    ) -> Option<DropCause> {
+        let size = packet.size();
+        if self.thinning.every > 1
+            && header(packet).is_some_and(|new| self.thinning.withholds(&new))
+        {
+            self.counters.dropped_filtered.add(size);
+            return Some(DropCause::Filtered);
+        }
         if self.scripted_drops > 0 {
             self.scripted_drops -= 1;
             self.counters.dropped_scripted.add(size);

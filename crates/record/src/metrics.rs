@@ -326,17 +326,30 @@ pub const METRICS: &[MetricSpec] = &[
         formula: "ACKs that links lost / ACKs that receivers sent over links, those of uploads included; the packets of a QUIC receiver count as ACKs",
         window: "the whole run; flows whose ACKs cross a link",
         censored: None,
-        compute: |rows| {
-            let known = |flow: &FlowSeries| Some((flow.acks_lost?, flow.acks_sent?));
-            let counts = rows.flows.iter().filter_map(known);
-            let add = |sum: (u64, u64), more: (u64, u64)| {
-                (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1))
-            };
-            let (lost, sent) = counts.fold((0, 0), add);
-            ratio(lost as f64, sent as f64)
-        },
+        compute: |rows| of_acks(rows, |flow| flow.acks_lost),
+    },
+    Definition {
+        name: "return_ack_filtered_ratio",
+        label: "ACKs filtered",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "ACKs that links removed as redundant, or thinned out / ACKs that receivers sent over links",
+        window: "the whole run; flows whose ACKs cross a link; absent in records before this count",
+        censored: None,
+        compute: |rows| of_acks(rows, |flow| flow.acks_filtered),
     },
 ];
+
+/// The share of the ACKs sent over links that `part` counts.
+fn of_acks(rows: &Series<'_>, part: impl Fn(&FlowSeries) -> Option<u64>) -> Option<f64> {
+    let known = |flow: &FlowSeries| Some((part(flow)?, flow.acks_sent?));
+    let counts = rows.flows.iter().filter_map(known);
+    let add = |sum: (u64, u64), more: (u64, u64)| {
+        (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1))
+    };
+    let (some, sent) = counts.fold((0, 0), add);
+    ratio(some as f64, sent as f64)
+}
 
 /// Whether a run has this metric; those of the return direction need one.
 fn is_of(rows: &Series<'_>, name: &str) -> bool {
@@ -469,6 +482,16 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         window: "the whole run; absent if they cross no link",
         censored: None,
         compute: |_, flow| ratio(flow.acks_lost? as f64, flow.acks_sent? as f64),
+    },
+    Definition {
+        name: "return_ack_filtered_ratio",
+        label: "ACKs filtered",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "ACKs that links removed as redundant, or thinned out / ACKs that the receiver sent",
+        window: "the whole run; absent if they cross no link",
+        censored: None,
+        compute: |_, flow| ratio(flow.acks_filtered? as f64, flow.acks_sent? as f64),
     },
 ];
 

@@ -239,6 +239,10 @@ words! {
         Ack = "ack",
         /// A SACK block of that acknowledgment, one row for each.
         Sack = "sack",
+        /// A link of the return path loses an acknowledgment of TCP; the columns are those of `ack`.
+        AckDrop = "ack-drop",
+        /// An ACK filter removes it.
+        AckFilter = "ack-filter",
     }
 }
 

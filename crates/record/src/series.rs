@@ -34,6 +34,7 @@ pub struct FlowSeries {
     pub(crate) rto_count: Option<u64>,
     pub(crate) acks_sent: Option<u64>,
     pub(crate) acks_lost: Option<u64>,
+    pub(crate) acks_filtered: Option<u64>,
     /// Of the slowest link that its data crosses, at the start.
     pub(crate) capacity: Option<Rate>,
     /// Payload over wire bytes of its full packets.
@@ -563,6 +564,7 @@ fn flow_series(table: TableView<'_>, duration: i64) -> Result<Vec<FlowSeries>, R
             rto_count: counter("rto_count", row),
             acks_sent: counter("ack_sent_packets", row),
             acks_lost: counter("ack_lost_packets", row),
+            acks_filtered: counter("ack_filtered_packets", row),
             capacity: None,
             payload_ratio: f64::NAN,
             rows: Vec::new(),

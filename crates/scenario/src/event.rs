@@ -6,7 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::app::AppChange;
-use crate::bounds::{below, time};
+use crate::bounds::time;
 use crate::document::{Node, Value};
 use crate::engines::ALL;
 use crate::limits;
@@ -45,8 +45,6 @@ section! {
         keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
         /// Changes of the link's return direction.
         r#return: Option<ReturnChange>, on RETURN;
-        /// The time between arrivals of ACKs; "0 ms" ends bundling.
-        ack_aggregation: Option<Duration>, in below(limits::MAX_RTT), on ALL;
     }
 }
 

@@ -9,9 +9,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::bounds::{Findings, below, mtu, rate, share, time};
+use crate::bounds::{Findings, below, mtu, packets, rate, share, time};
 use crate::document::{Node, Value, join};
-use crate::engines::{ALL, Honoured, simulated};
+use crate::engines::{ALL, Honoured, hosted};
 use crate::limits;
 use crate::link_keys::{Ended, link_keys};
 use crate::packets::Packets;
@@ -42,6 +42,10 @@ link_keys! {
     /// Packets that leave the queue wait for the next multiple of this time and continue together.
     Aggregation aggregation: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
         "The time between departures from the link; \"0 ms\" ends bundling.";
+    /// The link forwards one of this many ACKs of TCP that only advance, of each connection. Those with
+    /// SACK blocks, duplicates and changes of the ECN flags pass.
+    AckThinning ack_thinning: always Packets = Packets(1), in packets(u64::from(u32::MAX)),
+        "How many ACKs of TCP that only advance the link forwards one of; \"1 packet\" ends it.";
     /// Pure ACKs of TCP that wait are removed when a later one of their connection says the same, as in
     /// Linux's sch_cake. ACKs of QUIC are encrypted, and stay.
     AckFilter ack_filter: always AckFilter = AckFilter::Off, "Which ACKs that wait an arriving one replaces.";
@@ -62,8 +66,6 @@ section! {
         link: LinkKeys = LinkKeys::default(), on ALL;
         /// Its return direction. Unset: never congested, and not recorded.
         r#return: Option<ReturnSection>, on RETURN;
-        /// ACKs wait for the next multiple of this time, and come back together.
-        ack_aggregation: Duration = Duration::ZERO, in below(limits::MAX_RTT), on ALL;
         /// The largest IP packet, headers included.
         mtu: Bytes = Bytes::new(1500), in mtu(), on ALL;
     }
@@ -88,7 +90,7 @@ section! {
 }
 
 /// Which engines have links with two directions.
-pub(crate) const RETURN: Honoured = simulated("only the simulator has a return path with a queue");
+pub(crate) const RETURN: Honoured = hosted("the machine's return path has no queue");
 
 section! {
     /// The return direction of a link, which ACKs cross. An empty table is a direction that only counts.

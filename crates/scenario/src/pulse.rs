@@ -31,7 +31,6 @@ struct Now {
     rates: BTreeMap<usize, Rate>,
     links: BTreeMap<usize, LinkKeyChanges>,
     rtt: Option<Duration>,
-    ack_aggregation: Option<Duration>,
     /// The application of a flow, and whether it is paused.
     apps: BTreeMap<u32, (App, bool)>,
 }
@@ -112,9 +111,6 @@ impl Event {
             if path.rtt.is_some() {
                 add(Owner::Path, "rtt");
             }
-            if path.ack_aggregation.is_some() {
-                add(Owner::Path, "ack_aggregation");
-            }
         }
         if let Some(flow) = &self.flow {
             keys.push((Owner::Flow(flow.flow), "app", "flow.app".to_owned()));
@@ -159,7 +155,6 @@ impl Now {
                 self.links.entry(link).or_default().update(change.keys);
             }
             self.rtt = path.rtt.or(self.rtt);
-            self.ack_aggregation = path.ack_aggregation.or(self.ack_aggregation);
         }
         if let Some(flow) = &event.flow {
             let (app, paused) = self.app(scenario, flow.flow);
@@ -191,9 +186,6 @@ impl Now {
             rtt: change.rtt.map(|_| self.rtt.unwrap_or(path.rtt)),
             keys: forward.keys,
             r#return: undone.next(),
-            ack_aggregation: change
-                .ack_aggregation
-                .map(|_| self.ack_aggregation.unwrap_or(path.ack_aggregation)),
         }
     }
 
@@ -350,7 +342,7 @@ mod tests {
     fn each_key_returns_to_what_the_file_says() {
         let found = ends(
             "[[events]]\nwhen = \"10 s\"\nfor = \"5 s\"\n\
-             path = { rate = \"0 bit/s\", rtt = \"80 ms\", loss = \"5 %\", jitter = \"2 ms\", ack_aggregation = \"1 ms\" }\n\
+             path = { rate = \"0 bit/s\", rtt = \"80 ms\", loss = \"5 %\", jitter = \"2 ms\" }\n\
              flow = { flow = 2, app = \"bulk\" }\n",
         );
         let [end] = &found[..] else { panic!() };
@@ -359,7 +351,6 @@ mod tests {
         let rate = Rate::parse("10 Mbit/s").unwrap();
         assert_eq!(path.rate, Some(RateChange::Absolute(rate)));
         assert_eq!(path.rtt, Some(Duration::from_millis(40)));
-        assert_eq!(path.ack_aggregation, Some(Duration::ZERO));
         let keys: Vec<LinkKey> = path.keys.keys().collect();
         let loss = paceline_units::Loss::Independent(Gain::from_millionths(10_000));
         assert_eq!(keys, [LinkKey::Loss(loss), LinkKey::Jitter(Duration::ZERO)]);

@@ -1,34 +1,17 @@
 //! Writes a world's events to the record.
 
 use paceline_congestion::{CaState, Controller, Ecn};
-use paceline_experiment::{Before, Change, change_rows, end_counters, end_row, queue_row};
+use paceline_experiment::{ACK_COUNTERS, Change, change_rows, end_counters, end_row, queue_row};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
     EventKind, EventRow, FlowTotals, Held, PacketKind, PacketRow, Recorder, Run, RunInfo, SampleRow,
 };
 use paceline_recovery::{Acknowledgment, Segment, SenderStats};
 use paceline_scenario::RecordSection;
-use paceline_units::{Bytes, Duration, Field, Instant};
+use paceline_units::{Bytes, Duration, Field, Instant, Rate};
 
 use crate::flow::{Flow, Seen, Stage};
 use crate::packet::{Load, Packet};
-
-/// The counters of flows whose ACKs cross links, with their documentation.
-pub const ACK_COUNTERS: &[(&str, &str)] = &[
-    (
-        "ack_sent_packets",
-        "ACKs and SYN-ACKs, or packets of a QUIC receiver, offered to links; null if they cross no link, and \
-         absent if no link has a return direction.",
-    ),
-    (
-        "ack_lost_packets",
-        "Those of them that links lost, or their first copy; likewise.",
-    ),
-    (
-        "ack_filtered_packets",
-        "Those of them that an ACK filter removed; likewise.",
-    ),
-];
 
 /// Rows on their way into a [`Recorder`].
 pub(crate) struct Journal {
@@ -126,8 +109,8 @@ impl Journal {
     }
 
     /// A change requested by the scenario, before it is made.
-    pub fn scripted(&mut self, now: Instant, change: &Change, before: Before) {
-        for row in change_rows(now, change, before) {
+    pub fn scripted(&mut self, now: Instant, change: &Change, rate: Rate) {
+        for row in change_rows(now, change, rate) {
             self.recorder.event(row);
         }
     }
@@ -185,18 +168,25 @@ impl Journal {
         }
     }
 
+    /// What happens to an acknowledgment.
+    pub fn ack(&mut self, at: Instant, flow: u32, kind: PacketKind, ack: &Acknowledgment) {
+        if self.packets {
+            self.recorder.packet(PacketRow {
+                window_bytes: Bytes::new(ack.window),
+                departed_ns: Some(ack.sent),
+                echoed_ns: Some(ack.ts_echo),
+                held_ns: Some(ack.delay),
+                ..PacketRow::new(at, flow, kind, ack.ack, 0)
+            });
+        }
+    }
+
     pub fn acknowledged(&mut self, now: Instant, flow: u32, ack: &Acknowledgment) {
         if !self.packets {
             return;
         }
         let window = Bytes::new(ack.window);
-        self.recorder.packet(PacketRow {
-            window_bytes: window,
-            departed_ns: Some(ack.sent),
-            echoed_ns: Some(ack.ts_echo),
-            held_ns: Some(ack.delay),
-            ..PacketRow::new(now, flow, PacketKind::Ack, ack.ack, 0)
-        });
+        self.ack(now, flow, PacketKind::Ack, ack);
         for block in ack.blocks.held() {
             let len = block.end.saturating_sub(block.start);
             self.recorder.packet(PacketRow {

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use paceline_congestion::Ecn;
 use paceline_experiment::{Delays, Ways};
-use paceline_path::next_slot;
 use paceline_recovery::Acknowledgment;
 use paceline_units::{Duration, Instant};
 
@@ -67,13 +66,11 @@ struct Lane {
 /// All of them, by number.
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
-    /// Replies leave at multiples of this.
-    pub slot: Duration,
     ways: Ways,
 }
 
 impl Lanes {
-    pub fn new(ways: Ways, rtt: Duration, slot: Duration) -> Self {
+    pub fn new(ways: Ways, rtt: Duration) -> Self {
         let lane = |delay| Lane {
             delay,
             last_arrival: Instant::ZERO,
@@ -82,7 +79,6 @@ impl Lanes {
         let delays = ways.delays(rtt).lanes;
         Self {
             lanes: delays.into_iter().map(lane).collect(),
-            slot,
             ways,
         }
     }
@@ -119,11 +115,10 @@ impl Lanes {
         reply: Reply,
         crossed: bool,
     ) -> Option<Instant> {
-        let (lane, slot) = (&mut self.lanes[number], self.slot);
+        let lane = &mut self.lanes[number];
         // It is copied once, and the hosts write into it in the queue.
         lane.queue.push_back((now, flow, reply));
         let (arrival, _, reply) = lane.queue.back_mut()?;
-        let reaches = |release| next_slot(release, slot) + lane.delay;
         lane.last_arrival = match host {
             Some(host) => {
                 // The receiver's host held it before the links.
@@ -131,9 +126,9 @@ impl Lanes {
                     true => now,
                     false => host.hold(now, reply.ack()),
                 };
-                host.hand_up(reaches(release), lane.last_arrival, reply.ack())
+                host.hand_up(release + lane.delay, lane.last_arrival, reply.ack())
             }
-            None => lane.last_arrival.max(reaches(now)),
+            None => lane.last_arrival.max(now + lane.delay),
         };
         *arrival = lane.last_arrival;
         (lane.queue.len() == 1).then_some(lane.last_arrival)
@@ -142,8 +137,7 @@ impl Lanes {
     /// Whether a reply that begins a lane now has arrived.
     pub fn arrives_at_once(&self, now: Instant, number: usize) -> bool {
         let lane = &self.lanes[number];
-        let at_once = lane.delay == Duration::ZERO && self.slot == Duration::ZERO;
-        at_once && lane.queue.is_empty() && lane.last_arrival <= now
+        lane.delay == Duration::ZERO && lane.queue.is_empty() && lane.last_arrival <= now
     }
 
     /// The next reply to arrive on a lane, and its flow. It is large: the caller reads it in place,

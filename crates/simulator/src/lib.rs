@@ -39,4 +39,4 @@ pub use run::{Simulator, check, run, run_with};
 
 /// The counters of each flow: the name of a column of `flows`, and its meaning.
 pub const COUNTERS: &[(&str, &str)] = SenderStats::COUNTERS;
-pub use journal::ACK_COUNTERS;
+pub use paceline_experiment::ACK_COUNTERS;

@@ -3,7 +3,7 @@
 mod exchange;
 
 use paceline_experiment::{
-    Before, Change, Choice, Fault, LinkChange, Memory, Plan, Progress, Unbalanced, audit, seed_of,
+    Change, Choice, Fault, LinkChange, Memory, Plan, Progress, Unbalanced, audit, seed_of,
 };
 use paceline_path::Link;
 use paceline_record::{Held, Recorder, Run};
@@ -70,6 +70,17 @@ pub(crate) struct World {
     at_once: u64,
     /// The flow of another transport that cannot continue, and why.
     defect: Option<(u32, Defect)>,
+}
+
+/// The sender takes a reply; false if it is no acknowledgment, or the connection has ended.
+#[inline(always)]
+fn acknowledge(now: Instant, journal: &mut Journal, flow: &mut Flow, reply: &Reply) -> bool {
+    let (Reply::Ack(ack), Stage::Open(sender)) = (reply, &mut flow.stage) else {
+        return false;
+    };
+    journal.acknowledged(now, flow.id, ack);
+    sender.on_ack(now, ack);
+    true
 }
 
 /// Why a world stopped early.
@@ -156,7 +167,7 @@ impl World {
             ));
         }
         let path = &scenario.path;
-        let lanes = Lanes::new(plan.ways, path.rtt, path.ack_aggregation);
+        let lanes = Lanes::new(plan.ways, path.rtt);
         let schedule = Schedule::new(plan.script);
         let sources = Sources {
             links: links.len(),
@@ -420,36 +431,12 @@ impl World {
             return;
         };
         let index = flow as usize;
-        let other = match (reply, &mut self.flows[index].stage) {
-            (Reply::Ack(ack), Stage::Open(sender)) => {
-                self.journal.acknowledged(self.now, flow, ack);
-                sender.on_ack(self.now, ack);
-                None
-            }
-            (reply, _) => Some(*reply),
-        };
+        let known = acknowledge(self.now, &mut self.journal, &mut self.flows[index], reply);
+        let other = (!known).then_some(*reply);
         let next = self.lanes.arrived(number);
         self.agenda.set(self.sources.lane(number), next);
-        match other {
-            None => {}
-            // The connection has ended.
-            Some(Reply::Ack(_)) => return,
-            Some(other) => self.replied(index, &other),
-        }
-        self.transmit(index);
-    }
-
-    /// The same of a reply after its last link, if nothing is left of its way: through its lane it
-    /// would cost another event and a copy.
-    fn reply_passed(&mut self, index: usize, reply: &Reply) {
-        match (reply, &mut self.flows[index].stage) {
-            (Reply::Ack(ack), Stage::Open(sender)) => {
-                self.journal.acknowledged(self.now, index as u32, ack);
-                sender.on_ack(self.now, ack);
-            }
-            // The connection has ended.
-            (Reply::Ack(_), _) => return,
-            (other, _) => self.replied(index, other),
+        if let Some(other) = other {
+            self.replied(index, &other);
         }
         self.transmit(index);
     }
@@ -604,7 +591,7 @@ impl World {
     fn take_drops(&mut self, number: usize) {
         while let Some((at, packet, cause)) = self.links[number].next_drop() {
             self.journal.dropped(at, &packet);
-            self.gone(&packet, cause);
+            self.gone(at, &packet, cause);
         }
     }
 
@@ -653,14 +640,11 @@ impl World {
     }
 
     fn apply(&mut self, change: &Change) {
-        let before = Before {
-            rate: match change {
-                Change::Link(number, _) => self.links[*number].rate(),
-                _ => Rate::ZERO,
-            },
-            slot: self.lanes.slot,
+        let rate = match change {
+            Change::Link(number, _) => self.links[*number].rate(),
+            _ => Rate::ZERO,
         };
-        self.journal.scripted(self.now, change, before);
+        self.journal.scripted(self.now, change, rate);
         match *change {
             Change::Link(number, change) => {
                 self.allowance -= self.links[number].held() as i64;
@@ -676,7 +660,6 @@ impl World {
                     self.link_due(number);
                 }
             }
-            Change::AckAggregation(slot) => self.lanes.slot = slot,
             Change::App(flow, _) => {
                 change.steer(self.now, &mut self.flows[flow].application);
                 self.transmit(flow);

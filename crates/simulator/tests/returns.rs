@@ -172,6 +172,28 @@ fn a_filter_keeps_the_newest_acks() {
 }
 
 #[test]
+fn one_of_four_acks_comes_through() {
+    // Less than a BDP in flight: nothing is lost, so every ACK only advances.
+    let flow = format!("{RENO}receive_window = \"50 kB\"\n");
+    let thin = run(&with("ack_thinning = \"4 packets\"", &flow), 1);
+    let [sent, filtered] =
+        ["ack_sent_packets", "ack_filtered_packets"].map(|name| count(&thin, name));
+    assert_eq!(count(&thin, "lost_packets"), 0);
+    // The SYN-ACK is no ACK.
+    let missing = 3 * (sent - 1) - 4 * filtered;
+    assert!(
+        (0..4).contains(&-missing) || (0..4).contains(&missing),
+        "{filtered} of {sent}"
+    );
+    assert_eq!(last(&thin, "offered_packets", 1), sent);
+    assert_eq!(last(&thin, "dropped_packets", 1), filtered);
+    // The first ACK of two packets waits for three more, which come after a loss probe.
+    let short = "[[flows]]\ncc = \"reno\"\napp = { size = \"2896 B\" }\n";
+    let probes = |more: &str| count(&run(&with(more, short), 1), "tlp_count");
+    assert_eq!([probes(""), probes("ack_thinning = \"4 packets\"")], [0, 1]);
+}
+
+#[test]
 fn events_change_the_return_direction() {
     let event = "[[events]]\nwhen = \"2 s\"\nfor = \"1 s\"\npath.return.loss = \"50 %\"\n\
         [[events]]\nwhen = \"5 s\"\nfor = \"2 s\"\npath.return.rate = \"-50 %\"\n";
@@ -325,7 +347,7 @@ const QUEUES: [&str; 6] = [
     "queue = { kind = \"dualpi2\", size = \"50 packets\" }",
     "queue = { size = \"20 packets\", red = { min = \"3 packets\", max = \"9 packets\", probability = \"10 %\" } }",
 ];
-const IMPAIRMENTS: [&str; 10] = [
+const IMPAIRMENTS: [&str; 11] = [
     "",
     "loss = \"5 %\"",
     "loss = { p = \"2 %\", r = \"30 %\" }",
@@ -334,6 +356,7 @@ const IMPAIRMENTS: [&str; 10] = [
     "reorder = { probability = \"10 %\", delay = \"15 ms\" }",
     "aggregation = \"7 ms\"",
     "policer = { rate = \"300 kbit/s\", burst = \"3 kB\" }",
+    "ack_thinning = \"3 packets\"",
     "ack_filter = \"cake\"",
     "ack_filter = \"cake-aggressive\"",
 ];

@@ -383,8 +383,9 @@ fn a_policer_holds_a_flow_to_its_rate() {
 #[test]
 fn acks_come_back_in_slots_while_they_are_asked_for() {
     let text = one("bbr3", PLAIN, 6).replace("[path]", "run.record.packets = true\n[path]")
-        + "[[events]]\nwhen = \"2 s\"\npath.ack_aggregation = \"20 ms\"\n\
-           [[events]]\nwhen = \"4 s\"\npath.ack_aggregation = \"0 ms\"\n";
+        + "[[events]]\nwhen = \"2 s\"\npath.return.aggregation = \"20 ms\"\n\
+           [[events]]\nwhen = \"4 s\"\npath.return.aggregation = \"0 ms\"\n";
+    let text = text.replace("[path]", "[path]\nreturn = {}");
     let run = run(&text, 1);
     // The return path adds 20 ms as well.
     let acks = of_kind(&run, "packets", "ack", "t_ns");
@@ -771,7 +772,7 @@ proptest! {
         let policer = if policer { "policer = { rate = \"8 Mbit/s\", burst = \"30 kB\" }\n" } else { "" };
         let path = format!(
             "reorder = {{ probability = \"{reorder} %\", delay = \"15 ms\" }}\nduplicate = \"{duplicate} %\"\n\
-             loss = \"{loss} %\"\njitter = \"{jitter} ms\"\naggregation = \"{slot} ms\"\nack_aggregation = \"{ack_slot} ms\"\n{policer}{PLAIN}"
+             loss = \"{loss} %\"\njitter = \"{jitter} ms\"\naggregation = \"{slot} ms\"\nreturn.aggregation = \"{ack_slot} ms\"\n{policer}{PLAIN}"
         );
         let text = one(cc, &path, 300).replace("[path]", "run.sample_interval = \"1 s\"\n[path]") + &format!(
             "app = {{ size = \"200 kB\" }}\n[[events]]\nwhen = \"100 ms\"\npath.hold = {{ packets = {hold}, delay = \"{delay} ms\" }}\n"

@@ -4,7 +4,7 @@ use paceline_emulator::linux::check_tcp;
 use paceline_experiment::Plan;
 use paceline_path::{Aqm, Pie, Red};
 use paceline_scenario::{Diagnostic, Engine, LinkKey, RateSource, Scenario};
-use paceline_units::{Duration, Frequency, Gain, Rate, Size};
+use paceline_units::{Frequency, Gain, Rate, Size};
 
 use crate::bbr3::Controllers;
 use crate::network::{MOST_LANES, pie_weight, red_weight};
@@ -78,13 +78,6 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             sim,
         ),
     }
-    if scenario.path.ack_aggregation != Duration::ZERO {
-        say(
-            "path.ack_aggregation".into(),
-            "a kernel's queues do not hold back ACKs",
-            sim,
-        );
-    }
     let netem = |key: &LinkKey| {
         matches!(
             key,
@@ -117,14 +110,6 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                 let message = "netem does this otherwise, or not at all";
                 say(
                     format!("events[{number}].path.{}", key.name()),
-                    message,
-                    sim,
-                );
-            }
-            if path.ack_aggregation.is_some() {
-                let message = "a kernel's queues do not hold back ACKs";
-                say(
-                    format!("events[{number}].path.ack_aggregation"),
                     message,
                     sim,
                 );

@@ -2,9 +2,9 @@
 
 use paceline_capture::{Tcp, Tracker};
 use paceline_emulator::linux::{self, Flow, Kind, Outcome, Rows};
-use paceline_experiment::{Before, Change, LinkChange, Plan, change_rows};
+use paceline_experiment::{Change, LinkChange, Plan, change_rows};
 use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, QueueRow};
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::{Bytes, Instant, Rate};
 
 use crate::wire::{IDLE_ROUND, Record, Tell};
 
@@ -285,11 +285,7 @@ impl<'a> Queues<'a> {
     fn row(&mut self, at: Instant, answers: &[Counters; 3]) -> QueueRow {
         while let Some((time, change)) = self.changes.next_if(|(time, _)| *time <= at) {
             self.until(*time);
-            let before = Before {
-                rate: self.rate,
-                slot: Duration::ZERO,
-            };
-            self.events.extend(change_rows(*time, change, before));
+            self.events.extend(change_rows(*time, change, self.rate));
             if let Change::Link(0, LinkChange::Rate(change)) = change {
                 self.rate = change.apply(self.rate);
             }

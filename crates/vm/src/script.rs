@@ -340,7 +340,7 @@ fn changes(plan: &Plan<'_>, path: &mut Path, losses: Option<&Losses>, timed: &mu
                 let delays = plan.ways.delays(*rtt);
                 requests.extend(network::back_delays(&delays.lanes, plan.seed, false));
             }
-            Change::Link(..) | Change::AckAggregation(_) | Change::App(..) => {}
+            Change::Link(..) | Change::App(..) => {}
         }
         let at_time =
             |(namespace, request): Placed| (*at, Ask::At, namespace, Request::bytes(&request, 1));

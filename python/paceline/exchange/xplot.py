@@ -55,6 +55,8 @@ def _trace(trace: Trace, greatest: int, colours: dict[str, str]) -> Iterator[str
     yield from _steps(trace.acks.filter(pl.col("end") <= 2 * greatest), "end")
     yield colours["ack"]
     yield from _steps(trace.acks, "seq")
+    for sign, lost in (("x", trace.ack_drops), ("box", trace.ack_filters)):
+        yield from (f"{sign} {_time(t)} {seq}" for t, seq, _ in lost.iter_rows())
     yield colours["send"]
     for t, seq, end in trace.sends.iter_rows():
         yield from _range(t, seq, end)

@@ -25,8 +25,8 @@ _IMPAIRMENTS = {
     "duplicate": "duplication",
     "policer": "policer",
     "aggregation": "aggregation",
+    "ack_thinning": "one ACK of",
     "ack_filter": "ACK filter",
-    "ack_aggregation": "ACK aggregation",
 }
 
 
@@ -102,7 +102,7 @@ def _link(link: dict[str, Any]) -> list[str]:
         ]
     for key, name in _IMPAIRMENTS.items():
         value = link.get(key)
-        if value not in (None, "0 s", "0 ns", "0 ms", "0 %"):
+        if value not in (None, "0 s", "0 ns", "0 ms", "0 %", "off", "1 packet"):
             lines.append(f"{name} {_written(value)}")
     return lines
 

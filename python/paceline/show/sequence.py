@@ -8,7 +8,7 @@ SACK blocks, each cell that has some keeps one: nothing that happened vanishes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.later import polars as pl
 from paceline.runs import Run
@@ -50,6 +50,9 @@ class Trace:
     sacks: pl.DataFrame
     #: ``t_ns``, ``seq`` (acknowledged below) and ``end`` (allowed by the receive window).
     acks: pl.DataFrame
+    #: Those that never arrive: lost by a link of the return path, or removed by its ACK filter.
+    ack_drops: pl.DataFrame
+    ack_filters: pl.DataFrame
 
     @property
     def start_ns(self) -> int:
@@ -129,7 +132,12 @@ def _trace(label: str, packets: pl.DataFrame) -> Trace | None:
     sends = kind("send")
     if sends.is_empty():
         return None
-    return Trace(label, sends, kind("retransmit"), kind("drop"), kind("sack"), acks)
+    return Trace(
+        label,
+        sends,
+        *(kind("retransmit"), kind("drop"), kind("sack")),
+        *(acks, kind("ack-drop"), kind("ack-filter")),
+    )
 
 
 def _named(runs: Sequence[Run], found: list[tuple[Run, Trace]]) -> list[Trace]:
@@ -140,10 +148,7 @@ def _named(runs: Sequence[Run], found: list[tuple[Run, Trace]]) -> list[Trace]:
         labels = [r.scenario if alone else f"{r.scenario}, {t.label}" for r, t in found]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({n})" for n, label in enumerate(labels, 1)]
-    return [
-        Trace(label, t.sends, t.retransmits, t.drops, t.sacks, t.acks)
-        for label, (_, t) in zip(labels, found, strict=True)
-    ]
+    return [replace(t, label=label) for label, (_, t) in zip(labels, found, strict=True)]
 
 
 def view_of(

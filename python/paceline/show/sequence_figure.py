@@ -31,7 +31,10 @@ _WINDOW = "#AAAAAA"
 _ALONE = {"send": "#0072B2", "ack": "#009E73", "sack": "#CC79A7", "retransmit": "#D55E00"}
 
 #: The order of the legend.
-_ORDER = ("transmit", "retransmit", "drop", "ACK", "SACK block", "receive window")
+_ORDER = (
+    *("transmit", "retransmit", "drop"),
+    *("ACK", "ACK dropped", "ACK filtered", "SACK block", "receive window"),
+)
 
 #: Empty time on the left, in widths of the view, so that the first packets do not touch the axis.
 _LEAD = 0.01
@@ -182,6 +185,14 @@ class _Diagram:
     def _acks(self, trace: Trace, colour: str) -> None:
         if self._line(trace, "seq", colour, THIN, 2):
             self._kind("ACK", colour, linewidth=THIN)
+        lost = (("ACK dropped", "x", trace.ack_drops), ("ACK filtered", "o", trace.ack_filters))
+        for name, marker, frame in lost:
+            rows = marks(frame, self._view)
+            if rows.height:
+                style = {"linestyle": "none", "marker": marker, "markersize": 3.5}
+                style |= {"markeredgewidth": 0.7, "markerfacecolor": "none"}
+                self._points(rows, "seq", colour, 4, **style)
+                self._kind(name, colour, **style)
 
     def _sends(self, frame: pl.DataFrame, colour: str) -> None:
         rows = strokes(frame, self._view)

@@ -79,6 +79,7 @@ impl<'a> Network<'a> {
         let frame = Frame {
             flow,
             number,
+            reply: false,
             bytes: bytes.into(),
         };
         match sent {

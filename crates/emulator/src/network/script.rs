@@ -1,6 +1,6 @@
 //! The scenario's changes of the path during the run.
 
-use paceline_experiment::{Before, Change, change_rows};
+use paceline_experiment::{Change, change_rows};
 use paceline_path::Link;
 use paceline_units::{Duration, Instant, Rate};
 
@@ -20,10 +20,7 @@ impl Network<'_> {
             Change::Link(number, _) => self.links.get(*number).map(Link::rate),
             _ => None,
         };
-        let before = Before {
-            rate: rate.unwrap_or(Rate::ZERO),
-            slot: self.slot,
-        };
+        let before = rate.unwrap_or(Rate::ZERO);
         self.log.events.extend(change_rows(at, change, before));
         match change {
             Change::Link(number, change) => {
@@ -40,7 +37,6 @@ impl Network<'_> {
                 }
             }
             Change::Rtt(rtt) => self.set_rtt(at, *rtt),
-            Change::AckAggregation(slot) => self.slot = *slot,
             // The flow's own thread does it.
             Change::App(..) => {}
         }
@@ -49,6 +45,11 @@ impl Network<'_> {
     fn set_rtt(&mut self, at: Instant, rtt: Duration) {
         self.set_up_delay(at, rtt);
         let delays = self.plan.ways.delays(rtt);
+        if let Some(number) = self.plan.scenario.return_number(0)
+            && let (Some(link), Some(last)) = (self.links.get_mut(number), self.offered.get(number))
+        {
+            link.set_delay(at.max(*last), delays.back);
+        }
         let at = self.offered.first().map_or(at, |last| at.max(*last));
         if let Some(link) = self.links.first_mut() {
             let delay = link.delay().max(delays.link);

@@ -108,6 +108,12 @@ impl<P: Packet + Clone> Link<P> {
         self.settle();
     }
 
+    /// Forwards one of `every` plain ACKs of a connection from now on.
+    pub fn set_ack_thinning(&mut self, every: u32) {
+        self.thinning.every = every;
+        self.settle();
+    }
+
     /// Lets ACKs that arrive from now on replace older ones that wait. Those that a plain queue has
     /// already planned to transmit stay.
     pub fn set_ack_filter(&mut self, now: Instant, filter: AckFilter) {

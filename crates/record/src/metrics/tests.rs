@@ -475,6 +475,12 @@ fn of_several_links_the_busiest_is_the_bottleneck() {
 }
 
 /// One flow down, one up, and 1 MB/s in each direction.
+const ACKS: [&str; 3] = [
+    "ack_sent_packets",
+    "ack_lost_packets",
+    "ack_filtered_packets",
+];
+
 #[test]
 fn the_return_direction_has_metrics_of_its_own() {
     let mut info = run_info(vec![flow_info(0, 0), flow_info(1, 0)]);
@@ -485,11 +491,7 @@ fn the_return_direction_has_metrics_of_its_own() {
         ..one.clone()
     };
     info.links = vec![link(&[0], None), link(&[1], Some(0)), link(&[], Some(0))];
-    let mut recorder = Recorder::new(
-        info.clone(),
-        &[Vec::new(), Vec::new()],
-        ["ack_sent_packets", "ack_lost_packets"],
-    );
+    let mut recorder = Recorder::new(info.clone(), &[Vec::new(), Vec::new()], ACKS);
     push_flow(&mut recorder, 0, 0, &[600; 10]);
     push_flow(&mut recorder, 1, 0, &[100; 10]);
     for second in 0..=10 {
@@ -501,11 +503,14 @@ fn the_return_direction_has_metrics_of_its_own() {
             });
         }
     }
-    let acks = |flow, sent, lost| FlowTotals {
-        counters: vec![sent, lost],
+    let acks = |flow, counts: [Option<u64>; 3]| FlowTotals {
+        counters: counts.into(),
         ..totals(flow, [0; 3], 0)
     };
-    let counted = [acks(0, Some(300), Some(30)), acks(1, Some(100), Some(50))];
+    let counted = [
+        acks(0, [Some(300), Some(30), Some(45)]),
+        acks(1, [Some(100), Some(50), Some(20)]),
+    ];
     let run = recorder.finish(&counted);
     assert_near(run.metric("queue_p50_ns"), 1e6);
     assert_near(run.metric("utilisation_ratio"), 6.0 / 9.0);
@@ -517,22 +522,24 @@ fn the_return_direction_has_metrics_of_its_own() {
     assert_near(run.metric("return_ack_loss_ratio"), 0.2);
     assert_near(of_flow(&run, 0, "return_ack_loss_ratio"), 0.1);
     assert_near(of_flow(&run, 1, "return_ack_loss_ratio"), 0.5);
+    assert_near(run.metric("return_ack_filtered_ratio"), 0.1625);
+    assert_near(of_flow(&run, 0, "return_ack_filtered_ratio"), 0.15);
 
     // Unknown is not zero, and what has no rate is not used to a share.
     info.links = vec![LinkInfo {
         capacity: Rate::INFINITE,
         ..link(&[], Some(0))
     }];
-    let counters = ["ack_sent_packets", "ack_lost_packets"];
-    let mut recorder = Recorder::new(info, &[Vec::new(), Vec::new()], counters);
+    let mut recorder = Recorder::new(info, &[Vec::new(), Vec::new()], ACKS);
     recorder.queue(queue(0, 10, 50));
-    let run = recorder.finish(&[acks(0, None, None), acks(1, Some(0), Some(0))]);
+    let run = recorder.finish(&[acks(0, [None; 3]), acks(1, [Some(0); 3])]);
     let names = [
         "return_goodput_bps",
         "return_used_ratio",
         "return_ack_loss_ratio",
+        "return_ack_filtered_ratio",
     ];
-    assert_eq!(names.map(|name| run.metric(name)), [None; 3]);
+    assert_eq!(names.map(|name| run.metric(name)), [None; 4]);
     assert!(run.summary_json()["metrics"]["return_used_ratio"].is_null());
     let without = two_flows();
     assert!(

@@ -200,18 +200,11 @@ impl Check<'_> {
             return;
         };
         self.link_name(&format!("{at}.link"), name);
-        for (name, set) in [
-            ("rtt", change.rtt.is_some()),
-            ("ack_aggregation", change.ack_aggregation.is_some()),
-        ] {
-            if set {
-                let message = format!("`{at}.{name}` is the path's, not a link's");
-                self.found.bad(
-                    &format!("{at}.{name}"),
-                    message,
-                    "give it an event without `link`",
-                );
-            }
+        if change.rtt.is_some() {
+            let key = format!("{at}.rtt");
+            let message = format!("`{key}` is the path's, not a link's");
+            let hint = "give it an event without `link`";
+            self.found.bad(&key, message, hint);
         }
     }
 

@@ -5,7 +5,7 @@ use paceline_path::{DropCause, Verdict};
 use paceline_record::PacketKind;
 use paceline_units::Instant;
 
-use super::World;
+use super::{World, acknowledge};
 use crate::flow::{Stage, offer};
 use crate::foreign::{Defect, Outgoing, Side};
 use crate::lanes::Reply;
@@ -241,23 +241,27 @@ impl World {
         if let Reply::Datagram { ecn, .. } = &mut reply {
             *ecn = marked;
         }
-        let flow = &self.flows[index];
-        match flow.host.is_none() && self.lanes.arrives_at_once(self.now, flow.plan.lane) {
-            true => self.reply_passed(index, &reply),
-            false => self.end_reply(index, reply, true),
+        let flow = &mut self.flows[index];
+        if flow.host.is_some() || !self.lanes.arrives_at_once(self.now, flow.plan.lane) {
+            return self.end_reply(index, reply, true);
         }
+        // Its lane would cost another event and a copy.
+        if !acknowledge(self.now, &mut self.journal, flow, &reply) {
+            self.replied(index, &reply);
+        }
+        self.transmit(index);
     }
 
     /// A link on the way accepts a packet, or refuses it.
     pub(super) fn forwarded(&mut self, packet: &Packet, verdict: Verdict) {
         self.journal.forwarded(self.now, packet, verdict);
         if let Verdict::Dropped(cause) = verdict {
-            self.gone(packet, cause);
+            self.gone(self.now, packet, cause);
         }
     }
 
-    /// A packet will not arrive.
-    pub(super) fn gone(&mut self, packet: &Packet, cause: DropCause) {
+    /// A packet that was dropped `at` this time will not arrive.
+    pub(super) fn gone(&mut self, at: Instant, packet: &Packet, cause: DropCause) {
         let flow = &mut self.flows[packet.flow as usize];
         let (side, number) = match packet.load {
             Load::Datagram { number, .. } => (Side::Sender, number),
@@ -265,9 +269,13 @@ impl World {
                 let Some(reply) = self.replies[packet.flow as usize].leave(number) else {
                     return;
                 };
-                match cause {
-                    DropCause::Filtered => flow.acks_filtered += 1,
-                    _ => flow.acks_lost += 1,
+                let (count, kind) = match cause {
+                    DropCause::Filtered => (&mut flow.acks_filtered, PacketKind::AckFilter),
+                    _ => (&mut flow.acks_lost, PacketKind::AckDrop),
+                };
+                *count += 1;
+                if let Reply::Ack(ack) = &reply {
+                    self.journal.ack(at, flow.id, kind, ack);
                 }
                 let Reply::Datagram { number, .. } = reply else {
                     return;

@@ -136,7 +136,7 @@ fn rtt_below_100_us() {
 /// picoquic: a burst sent at one instant gives samples that are too high, or none.
 #[test]
 fn gso_bursts() {
-    let path = "rate = \"200 Mbit/s\"\nqueue.size = \"2 bdp\"\nack_aggregation = \"1 ms\"";
+    let path = "rate = \"200 Mbit/s\"\nqueue.size = \"2 bdp\"\nreturn.aggregation = \"1 ms\"";
     // quinn's own reaches two thirds.
     for flow in ours().chain([NOQS]) {
         let bursts = match flow.contains("stack") {

@@ -156,7 +156,7 @@ fn a_transfer_ends_and_all_of_it_arrives() {
         "app = { size = \"1 B\" }",
         "app = { size = \"3 MB\" }\ngso = true\nstack = \"noq\"",
     ] {
-        let path = format!("{PLAIN}\nloss = \"1 %\"\nack_aggregation = \"5 ms\"");
+        let path = format!("{PLAIN}\nloss = \"1 %\"\nreturn.aggregation = \"5 ms\"");
         let run = run(&scenario(
             &path,
             &format!("cc = \"cubic\"\n{}", on_quinn(flow)),

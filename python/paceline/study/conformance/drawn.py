@@ -34,7 +34,7 @@ def draw(seed: int, cc: str) -> tuple[str, str]:
             lines.append(f'path.jitter = "{round(rtt * rng.uniform(0.02, 0.2), 2)} ms"')
         case "slots":
             slot = round(rng.uniform(1, min(20, max(2, rtt / 2))), 1)
-            lines.append(f'path.ack_aggregation = "{slot} ms"')
+            lines.append(f'path.return.aggregation = "{slot} ms"')
         case "pauses":
             changes = []
             for at in (rng.uniform(3, 5), rng.uniform(8, 10)):
