@@ -62,10 +62,10 @@ def test_the_runs_of_a_lesson_show_its_answer(lesson: dict[str, Any]) -> None:
     assert 0 <= lesson["right"] < len(lesson["answers"]) == 3
 
 
-def test_there_are_ten_lessons_and_each_scenario_is_in_one() -> None:
+def test_there_are_eleven_lessons_and_each_scenario_is_in_one() -> None:
     files = {path.stem for path in (ROOT / "scenarios" / "lessons").glob("*.toml")}
     assert sorted(files) == sorted(lesson["scenario"] for lesson in LESSONS)
-    assert len(LESSONS) == 10
+    assert len(LESSONS) == 11
 
 
 @needs_node

@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).parents[2]
 def playground(
     *, browser: Annotated[bool, Parameter(help="Open the page in a browser.")] = True
 ) -> None:
-    """Open the simulator in a browser: ten lessons, sliders, and your own controller.
+    """Open the simulator in a browser: eleven lessons, sliders, and your own controller.
 
     The page is one file, and the command prints its path. The page needs no server and sends no
     data anywhere.
