@@ -165,6 +165,18 @@ def test_each_key_of_a_link_acts_on_its_return_direction() -> None:
         ]
 
 
+@pytest.mark.parametrize("stack", ["quinn", "noq"])
+def test_acks_of_quic_are_encrypted(stack: str) -> None:
+    back = '[path.return]\nrate = "100 kbit/s"\nqueue.size = "20 packets"\n'
+    text = HEAD + back + f'[[flows]]\ncc = "reno"\nstack = "{stack}"\n'
+    plain = paceline.run(text)
+    boxes = {"path.return.ack_filter": "cake", "path.return.ack_thinning": "4 packets"}
+    filtered = paceline.run(text, overrides=boxes)
+    assert tables(filtered) == tables(plain)
+    assert int(plain.flows["ack_sent_packets"][0]) > 100
+    assert int(filtered.flows["ack_filtered_packets"][0]) == 0
+
+
 @pytest.mark.parametrize("stack", ["", 'stack = "quinn"\n', 'stack = "noq"\n'])
 def test_a_size_after_bulk_data(stack: str) -> None:
     """Our own stack knows when the last of it is delivered; a QUIC stack does not tell."""

@@ -1,4 +1,4 @@
-/** The laboratory in a browser: a scenario, its run in a worker, its plots, and ten lessons. */
+/** The laboratory in a browser: a scenario, its run in a worker, its plots, and lessons. */
 import type { Schema } from "./complete";
 import { byId, make } from "./dom";
 import { Editor, controllerOf } from "./editor";

@@ -167,7 +167,7 @@ impl<P: Packet + Clone> Link<P> {
             }
         }
         let idle = self.departed == self.entries.len();
-        let signal = self.signal(now, idle, size);
+        let signal = self.signal(now, idle, size, 0, 0);
         if !idle && !self.fits(size, 0, 0) {
             self.counters.dropped_queue.add(size);
             return Verdict::Dropped(DropCause::Queue);
@@ -243,7 +243,7 @@ impl<P: Packet + Clone> Link<P> {
         }
         if let Some(AnyDiscipline::Fifo(fifo)) = &self.discipline {
             let (packets, bytes) = (fifo.packets(), fifo.bytes());
-            let signal = self.signal(now, idle, size);
+            let signal = self.signal(now, idle, size, packets, bytes);
             if !idle && !self.fits(size, packets, bytes) {
                 self.counters.dropped_queue.add(size);
                 return Verdict::Dropped(DropCause::Queue);
@@ -579,16 +579,25 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// The queue's decision about an arriving packet.
+    /// The queue's decision about an arriving packet. Others, of `packets` and `bytes`, wait in a
+    /// queue of their own.
     #[inline(always)]
-    fn signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
+    fn signal(&mut self, now: Instant, idle: bool, size: u32, packets: u64, bytes: u64) -> Signal {
         match self.early {
             None => Signal::None,
-            Some(_) => self.early_signal(now, idle, size),
+            Some(_) => self.early_signal(now, idle, size, (packets, bytes)),
         }
     }
 
-    fn early_signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
+    // Always inlined, too: where nothing waits beside the FIFO, the numbers are zero.
+    #[inline(always)]
+    fn early_signal(
+        &mut self,
+        now: Instant,
+        idle: bool,
+        size: u32,
+        (packets, bytes): (u64, u64),
+    ) -> Signal {
         let Some(early) = &mut self.early else {
             return Signal::None;
         };
@@ -596,23 +605,20 @@ impl<P: Packet + Clone> Link<P> {
         let in_service = in_service.map_or(0, |entry| u64::from(entry.packet.size()));
         let rate = self.server.rate();
         let each = || rate.time_for(Bytes::new(u64::from(size)));
-        // Those that an ACK filter looks at wait in a queue of their own.
-        let queue = self.discipline.as_ref();
-        let (bytes, packets) = queue.map_or((0, 0), |queue| (queue.bytes(), queue.packets()));
         early.judge(Found {
             size,
             bytes: self.backlog - in_service + bytes,
             packets: ((self.entries.len() - self.departed) as u64).saturating_sub(1) + packets,
             sojourn: match idle {
                 true => Duration::ZERO,
+                false if bytes == 0 => self.busy_until.since(now),
                 false => self.server.drained(self.busy_until, bytes).since(now),
             },
             idle: idle.then(|| transmissions(self.busy_until, now, each())),
         })
     }
 
-    /// Whether one more packet may wait behind the one in transmission and others, of `packets` and
-    /// `bytes`, that wait in a queue of their own.
+    /// Whether one more packet may wait behind the one in transmission and those others.
     #[inline(always)]
     fn fits(&self, size: u32, packets: u64, bytes: u64) -> bool {
         match self.limit {

@@ -432,7 +432,7 @@ impl World {
         };
         let index = flow as usize;
         let known = acknowledge(self.now, &mut self.journal, &mut self.flows[index], reply);
-        let other = (!known).then_some(*reply);
+        let other = if known { None } else { Some(*reply) };
         let next = self.lanes.arrived(number);
         self.agenda.set(self.sources.lane(number), next);
         if let Some(other) = other {
