@@ -209,6 +209,8 @@ def test_fit_and_report_take_a_capture_and_give_one_goodput(cli: Command, tmp_pa
     assert told["measured"]["goodput_bps"] == pytest.approx(flow["goodput_bps"], rel=1e-3)
     text = (tmp_path / "up-fitted.toml").read_text()
     assert ' ns"' not in text
+    # A recording begins with its flow.
+    assert "start" not in text
     again = json.loads(cli("run", "up-fitted.toml", "--json").stdout)
     assert again["metrics"]["goodput_bps"] == pytest.approx(told["fitted"]["goodput_bps"], rel=0.02)
     assert cli("report", "up.pcap").stdout.strip() == "up-report.html"

@@ -396,7 +396,7 @@ def _flows(
             base["flows"].append(flow)
         events = [{k: v for k, v in e.items() if k != "path"} for e in table.get("events", [])]
         return base | {"events": [event for event in events if "flow" in event]}
-    origin = begin(run) * 1e9
+    origin = round(begin(run) * 1e9)
     flows: list[dict[str, Any]] = []
     pauses: list[dict[str, Any]] = []
 
