@@ -194,7 +194,7 @@ def test_the_search_finds_sections_in_pages_opened_as_files(site: Path, tmp_path
         for link in links:
             assert Path(unquote(urlsplit(link).path)).is_file()
         for words, first in (
-            ("slow upload", "guide/slow-upload.html"),
+            ("slow upload", "guide/advise.html"),
             ("CSV", "guide/sweeps.html"),
             ("notebook", "guide/sweeps.html"),
         ):

@@ -201,7 +201,7 @@ def test_a_file_gets_each_line_whole(cli: Command, monkeypatch: pytest.MonkeyPat
     assert told == []
     monkeypatch.setenv("COLUMNS", "80")
     assert any(line.endswith("...") for line in cli("list", "scenarios").stdout.splitlines())
-    assert len(cli("list", "scenarios").stdout.splitlines()) == 92
+    assert len(cli("list", "scenarios").stdout.splitlines()) == 1 + len(paceline.scenarios())
 
 
 def test_a_number_keeps_its_unit_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

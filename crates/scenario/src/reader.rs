@@ -265,6 +265,8 @@ const MEANT: &[(&str, &str)] = &[
     ("buffer", "queue"),
     ("controller", "cc"),
     ("congestion_control", "cc"),
+    // The slots of ACKs are the return direction's `aggregation`.
+    ("ack_aggregation", "return"),
 ];
 
 /// The name that is meant, or the most similar one, if any is similar.
