@@ -41,10 +41,10 @@ CASES = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
 PAGE = NOTES / "reference.md"
 #: What explains the main departure of a controller.
 CAUSES = {
-    "quinn:bbr": "quinn-bbr-pacing.md",
-    "noq:bbr3": "noq-bbr3-probe-stopping.md",
-    "s2n:bbr": "s2n-bbr-queue.md",
-    "tquic:bbr3": "tquic-bbr3-loss-in-round.md",
+    "quinn:bbr": "reports.md#quinn-bbr-is-not-paced-at-its-rate",
+    "noq:bbr3": "reports.md#noq-bbr3-loses-its-bandwidth-estimate-in-cruise",
+    "s2n:bbr": "reports.md#s2n-quic-bbr-keeps-a-standing-queue",
+    "tquic:bbr3": "reports.md#tquic-bbr3-takes-every-round-for-a-round-with-loss",
 }
 #: The stacks that take our controllers; a library has its own.
 BUILT_IN = {name for name, *_ in _paceline.stacks()}

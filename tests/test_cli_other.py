@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import paceline
 from conftest import Command
+from paceline.cli import verbs
+from paceline.cli.app import app
+from paceline.cli.verbs import playground
 
 
 def test_check_prints_the_resolved_scenario(cli: Command, scenario: Path, tmp_path: Path) -> None:
@@ -103,3 +108,106 @@ def test_report_refuses_what_it_cannot_draw(
     broken = cli("report", "r")
     assert broken.returncode == 2
     assert "Traceback" not in broken.stderr
+
+
+# Verbs with parts: each part has its own options, examples and help.
+
+
+def parts() -> Iterator[tuple[str, str]]:
+    """Yield the verbs that have parts, and each part."""
+    verbs.load()
+    for verb in verbs.VERBS:
+        yield from ((verb, name) for name in app[verb] if not name.startswith("-"))
+
+
+def options(text: str) -> set[str]:
+    return set(re.findall("--[a-z][a-z-]+", text))
+
+
+def test_a_part_of_a_verb_shows_only_its_own_options(cli: Command) -> None:
+    for verb, own, others in (
+        ("vm prepare", {"--kernel", "--modules", "--quiet"}, {"--out", "--seed"}),
+        ("vm trace", {"--out", "--seed"}, {"--kernel", "--quiet"}),
+        ("kernel load", {"--set"}, {"--duration", "--out"}),
+        ("kernel record", {"--duration", "--out", "--memory"}, {"--set"}),
+        ("perf server", {"--once", "--max-time"}, {"--token", "--cc"}),
+        ("perf client", {"--token", "--cc", "--streams"}, {"--once", "--max-time"}),
+        ("reference list", {"--json"}, {"--packets", "--out"}),
+        ("reference export", {"--packets", "--out"}, set()),
+    ):
+        said = cli(*verb.split(), "--help").stdout
+        assert own <= options(said), verb
+        assert options(said).isdisjoint(others), verb
+        assert "For `" not in said
+    found = set(parts())
+    assert {verb for verb, _ in found} == {"kernel", "perf", "reference", "vm"}
+    for verb, name in found:
+        said = cli(verb, name, "--help").stdout
+        examples = [line.split() for line in said.splitlines() if line.startswith(" paceline ")]
+        assert examples, (verb, name)
+        assert all(words[1:3] == [verb, name] for words in examples)
+
+
+def test_a_verb_with_parts_says_which(cli: Command) -> None:
+    for words, message in (
+        (("vm",), "`paceline vm` needs a part"),
+        (("vm", "lst"), "`paceline vm` has no part 'lst' hint: did you mean list?"),
+        (("kernel", "list", "--set", "a=1"), "`paceline kernel load` has it"),
+        (("perf", "client", "--once"), "`paceline perf server` has it"),
+        (("reference", "list", "--kernel", "x"), "`paceline reference list` has no option"),
+        (("vm", "list", "x"), "`paceline vm list` takes no argument, and 'x' is too much"),
+    ):
+        result = cli(*words)
+        assert result.returncode == 2
+        assert message in " ".join(result.stderr.split()), result
+
+
+def test_an_option_may_come_before_the_part(cli: Command) -> None:
+    after = cli("reference", "list", "b1", "--json")
+    assert after.returncode == 0
+    assert cli("reference", "--json", "list", "b1") == after
+
+
+# ``paceline playground``: the page in a wheel, that of a checkout, and neither.
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    package = tmp_path / "python" / "paceline"
+    (package / "web").mkdir(parents=True)
+    addresses: list[str] = []
+    monkeypatch.setattr(playground, "_PACKAGE", package)
+    monkeypatch.setattr("webbrowser.open", addresses.append)
+    return addresses
+
+
+def test_the_page_of_the_package_is_opened_first(
+    cli: Command, opened: list[str], tmp_path: Path
+) -> None:
+    built = tmp_path / "target" / "playground" / "index.html"
+    built.parent.mkdir(parents=True)
+    built.write_text("built")
+    assert cli("playground").stdout == f"{built}\n"
+    shipped = tmp_path / "python" / "paceline" / "web" / "playground.html"
+    shipped.write_text("shipped")
+    assert cli("playground").stdout == f"{shipped}\n"
+    assert opened == [built.as_uri(), shipped.as_uri()]
+    assert cli("playground", "--no-browser").stdout == f"{shipped}\n"
+    assert len(opened) == 2
+
+
+def test_without_the_page_it_says_what_to_install(cli: Command, opened: list[str]) -> None:
+    result = cli("playground")
+    assert (result.returncode, result.stdout, opened) == (127, "", [])
+    assert "`rustup target add wasm32-unknown-unknown`" in result.stderr
+    assert "`make playground`" in result.stderr
+
+
+def test_wheels_hold_the_page_where_the_command_looks_for_it() -> None:
+    root = Path(__file__).parents[1]
+    steps = (root / ".github" / "workflows" / "wheels.yml").read_text()
+    place = "python/paceline/web"
+    assert f"name: playground\n          path: {place}\n" in steps
+    assert steps.index("make playground") < steps.index("maturin build")
+    assert f"/{place}/playground.html" in (root / ".gitignore").read_text()
+    assert f'path = "{place}/**/*"' in (root / "pyproject.toml").read_text()

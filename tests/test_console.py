@@ -9,12 +9,15 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from conftest import SCENARIO, Command
 from paceline.cli import console
 from paceline.names import visible
+from paceline.quantities import quantity
 from paceline.runs import Progress
 from paceline.show.figure import literal, saved
 from paceline.study.claims.drawing import Line, Value, _bars, _sweep
@@ -205,3 +208,33 @@ def test_the_first_progress_may_be_late(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "x: 0 %, 0.0 of 2 s, 0 packets"
     assert lines[2] == "x: 50 %, 1.0 of 2 s, 0 packets, 20 s left"
+
+
+# Numbers with units.
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("rtt_p50_ns", 40_000_000, "40.00 ms"),
+        ("convergence_ns", None, "–"),  # noqa: RUF001
+        ("convergence_ns", 12_500_000_000, "12.50 s"),
+        ("goodput_bps", 48_123_456, "48.12 Mbit/s"),
+        ("goodput_bps", 0, "0 bit/s"),
+        ("queue_max_bytes", 250_000, "250.0 kB"),
+        ("loss_ratio", 0.0123, "1.230 %"),
+        ("jain_ratio", 0.98765, "0.9877"),
+        ("jain_ratio", 0.99996, "1.000"),
+        ("rto_count", 12_345, "12,345"),
+        ("rtt_p50_ns", float("nan"), "–"),  # noqa: RUF001
+    ],
+)
+def test_quantity(name: str, value: float | None, text: str) -> None:
+    assert quantity(name, value) == text
+
+
+@given(st.floats(1.0, 1e18))
+def test_four_digits_are_kept(value: float) -> None:
+    text, unit = quantity("goodput_bps", value).split()
+    size = {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}[unit]
+    assert float(text.replace(",", "")) * size == pytest.approx(value, rel=1e-3)

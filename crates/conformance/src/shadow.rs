@@ -129,7 +129,8 @@ pub fn judge(
         handshake,
     };
     let (reading, (followed, likeness, mut checks)) = reading.best();
-    let is_off = matches!(reading.recording, Cow::Owned(_));
+    // Where data does not leave as soon as ACKs arrive, it was not recorded at the sender.
+    let is_off = !recording.offsets().is_empty();
     // What is broken cannot be told if it is not in another reading.
     let mut doubt = |why, other: &dyn Fn() -> Outcome| {
         if !checks.iter().any(is_broken) {

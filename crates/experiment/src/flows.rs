@@ -6,7 +6,7 @@ use paceline_scenario::{FlowGroup, Scenario};
 use paceline_units::options::Choice;
 use paceline_units::{Direction, Duration, Instant, Rng};
 
-use crate::seed::seed_of;
+use crate::network::seed_of;
 use crate::ways::Ways;
 
 const START_STREAM: u64 = u64::MAX - 1;

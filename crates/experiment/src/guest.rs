@@ -12,7 +12,7 @@ use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 use paceline_units::{Bytes, Duration, Field, Instant, Quantity, Rate};
 
-use crate::seed::seed_of;
+use crate::network::seed_of;
 
 /// A scenario's settings of a controller.
 pub type Options = BTreeMap<String, OptionInput>;

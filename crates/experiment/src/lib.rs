@@ -18,7 +18,6 @@ mod network;
 mod plan;
 mod rows;
 mod script;
-mod seed;
 mod sender;
 mod stack;
 mod ways;
@@ -36,11 +35,10 @@ pub use guest::{
     interned, used,
 };
 pub use memory::{Memory, Part, QLOG_ENTRY};
-pub use network::{link_seed, rate};
+pub use network::{link_seed, rate, seed_of};
 pub use plan::Plan;
 pub use rows::{ACK_COUNTERS, change_rows, end_counters, end_row, queue_row};
 pub use script::{Script, Trigger};
-pub use seed::seed_of;
 pub use sender::sender_config;
 pub use stack::brought;
 #[cfg(feature = "quic")]

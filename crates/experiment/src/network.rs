@@ -2,10 +2,9 @@
 
 use paceline_path::{Aqm, Link, LinkConfig, Packet, QueueLimit, Service};
 use paceline_scenario::{LinkSection, Scenario};
-use paceline_units::{Instant, Rate, Site};
+use paceline_units::{Instant, Rate, Rng, Site};
 
 use crate::change;
-use crate::seed::seed_of;
 
 const LOSS_STREAM: u64 = u64::MAX;
 /// The offset from one link's random stream of losses to the next link's.
@@ -17,6 +16,12 @@ pub fn rate(service: &Service) -> Rate {
         Service::Fixed(rate) => *rate,
         Service::Trace(trace) => trace.mean_rate(),
     }
+}
+
+/// Random streams of one seed: each part of an experiment draws from its own.
+pub fn seed_of(seed: u64, stream: u64) -> u64 {
+    let mut rng = Rng::new(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    rng.next_u64()
 }
 
 /// The seed of a link, by its number, in a run with `seed`.

@@ -5,7 +5,6 @@
 //! Windows are in packets with a fraction, and may be below one: then pacing sends one packet every
 //! `rtt / cwnd`. All arithmetic is in integers.
 
-mod packets;
 mod parameters;
 mod target;
 #[cfg(test)]
@@ -16,9 +15,13 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 use crate::state::state;
 use crate::words::words;
 use crate::{Ack, Config, Controller, Described, RecoveryWindow, Signals};
-use packets::{BITS, ONE};
 pub use parameters::Parameters;
 pub(crate) use target::FlowScaling;
+
+/// Bits of fraction in a window in packets.
+const BITS: u32 = 20;
+/// A window of one packet.
+const ONE: u64 = 1 << BITS;
 
 /// One of the two windows (algorithm 1): each has its own delay, target and time of decrease.
 #[derive(Clone, Copy, Debug)]

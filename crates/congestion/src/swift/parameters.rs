@@ -3,7 +3,7 @@
 
 use paceline_units::{Duration, Gain, parameters};
 
-use super::packets::ONE;
+use super::ONE;
 
 parameters! {
     /// The options that a scenario may set.

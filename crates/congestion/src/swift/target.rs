@@ -3,8 +3,8 @@
 
 use paceline_units::{Bytes, Duration, Gain};
 
-use super::packets::{BITS, ONE};
 use super::parameters::Parameters;
+use super::{BITS, ONE};
 
 /// `max(0, min(alpha / sqrt(cwnd) + beta, range))`, where `alpha` and `beta` are such that it is
 /// `range` at the minimum window and 0 at the maximum.
