@@ -21,7 +21,7 @@ pub const ACK_COUNTERS: &[(&str, &str)] = &[
     ),
     (
         "ack_filtered_packets",
-        "Those of them that an ACK filter removed; likewise.",
+        "Those of them that an ACK filter removed or that were thinned out; likewise.",
     ),
 ];
 

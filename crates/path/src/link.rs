@@ -234,22 +234,25 @@ impl<P: Packet + Clone> Link<P> {
         mut packet: P,
         header: impl Fn(&P) -> Option<Header>,
     ) -> Verdict {
-        let size = packet.size();
+        let (size, flow) = (packet.size(), packet.flow());
         let idle = self.busy_until <= now;
-        if self.ack_filter != AckFilter::Off
-            && let Some(new) = header(&packet)
-        {
-            self.filter(now, packet.flow(), &new, header);
-        }
+        let filters = self.ack_filter != AckFilter::Off;
+        let new = if filters { header(&packet) } else { None };
         if let Some(AnyDiscipline::Fifo(fifo)) = &self.discipline {
             let (packets, bytes) = (fifo.packets(), fifo.bytes());
             let signal = self.signal(now, idle, size, packets, bytes);
-            if !idle && !self.fits(size, packets, bytes) {
+            // An ACK that goes makes room for this one.
+            let gone = new.and_then(|new| self.redundant(flow, &new, &header, 0));
+            let room = gone.map_or(0, |(_, size)| u64::from(size));
+            if !idle && !self.fits(size, packets - u64::from(room > 0), bytes - room) {
                 self.counters.dropped_queue.add(size);
                 return Verdict::Dropped(DropCause::Queue);
             }
             if signal != Signal::None && self.signalled(signal, &mut packet) {
                 return Verdict::Dropped(DropCause::Early);
+            }
+            if let Some((place, _)) = gone {
+                self.filter(now, flow, place);
             }
         }
         let Some(discipline) = &mut self.discipline else {
@@ -269,6 +272,13 @@ impl<P: Packet + Clone> Link<P> {
             }
             return Verdict::Dropped(cause);
         }
+        // These queues decide on the new packet themselves, and it is the last one now.
+        if let Some(new) = new
+            && !matches!(self.discipline, Some(AnyDiscipline::Fifo(_)))
+            && let Some((place, _)) = self.redundant(flow, &new, &header, 1)
+        {
+            self.filter(now, flow, place);
+        }
         if idle {
             self.serve(now, true);
         }
@@ -276,21 +286,32 @@ impl<P: Packet + Clone> Link<P> {
         Verdict::Queued
     }
 
-    /// Takes away the ACK that a `new` one, about to wait, makes redundant.
-    fn filter(
+    /// The ACK that a `new` one makes redundant, of those that wait before the last few: its place
+    /// and its size.
+    fn redundant(
         &mut self,
-        now: Instant,
         flow: u64,
         new: &Header,
         header: impl Fn(&P) -> Option<Header>,
-    ) {
+        last: usize,
+    ) -> Option<(usize, u32)> {
         let aggressive = self.ack_filter == AckFilter::CakeAggressive;
+        let mut found = None;
+        self.discipline.as_mut()?.remove(flow, |queue| {
+            let before = (queue.packets() as usize).saturating_sub(last);
+            let place = redundant(queue.iter().map(header).take(before), new, aggressive)?;
+            found = queue.iter().nth(place).map(|packet| (place, packet.size()));
+            None
+        });
+        found
+    }
+
+    /// Takes away the ACK at this place.
+    fn filter(&mut self, now: Instant, flow: u64, place: usize) {
         let Some(discipline) = &mut self.discipline else {
             return;
         };
-        let gone = discipline.remove(flow, |queue| {
-            redundant(queue.iter().map(header), new, aggressive)
-        });
+        let gone = discipline.remove(flow, |_| Some(place));
         let mut fate = Fate {
             counters: &mut self.counters,
             told: self.told.as_mut(),

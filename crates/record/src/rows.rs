@@ -241,7 +241,7 @@ words! {
         Sack = "sack",
         /// A link of the return path loses an acknowledgment of TCP; the columns are those of `ack`.
         AckDrop = "ack-drop",
-        /// An ACK filter removes it.
+        /// An ACK filter removes it, or it is thinned out.
         AckFilter = "ack-filter",
     }
 }

@@ -43,10 +43,20 @@ impl<P: Clone> Carried<P> {
         self.first + self.sent.len() as u64 - 1
     }
 
-    /// The content of a packet on its way.
+    /// The content of a packet on its way, or of a copy.
     pub fn look(&self, number: u64) -> Option<&P> {
-        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        self.sent.get(index)?.as_ref().map(|(_, content)| content)
+        let index = number.checked_sub(self.first).map(|index| index as usize);
+        match self.sent.get(index.unwrap_or(usize::MAX)) {
+            Some(Some((_, content))) => Some(content),
+            _ => self.copy(number),
+        }
+    }
+
+    fn copy(&self, number: u64) -> Option<&P> {
+        let mut copies = self.left.iter().flatten();
+        copies
+            .find(|(left, _)| *left == number)
+            .map(|(_, copy)| copy)
     }
 
     fn take(&mut self, number: u64) -> Option<P> {
@@ -62,11 +72,7 @@ impl<P: Clone> Carried<P> {
 
     /// The content that arrives as `number`: for the first time, or as a copy.
     pub fn arrive(&mut self, number: u64) -> Option<P> {
-        self.leave(number).or_else(|| {
-            let mut copies = self.left.iter().flatten();
-            let (_, copy) = copies.find(|(left, _)| *left == number)?;
-            Some(copy.clone())
-        })
+        self.leave(number).or_else(|| self.copy(number).cloned())
     }
 
     /// The content of a packet that arrives or is lost; none for a copy. Copies may still arrive.

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use paceline_experiment::Progress;
 use paceline_record::Run;
+use paceline_record::arrow_array::StringArray;
 use paceline_record::arrow_array::cast::AsArray;
-use paceline_record::arrow_array::types::{Int64Type, UInt32Type};
+use paceline_record::arrow_array::types::{Int32Type, Int64Type, UInt32Type};
 use proptest::prelude::*;
 
 fn run(text: &str, seed: u64) -> Run {
@@ -169,6 +170,65 @@ fn a_filter_keeps_the_newest_acks() {
         assert_eq!(last(run, "dropped_packets", 1), filtered);
         assert!(metric(run, "goodput_bps") > 1.2 * metric(&plain, "goodput_bps"));
     }
+}
+
+/// An early signal decides first: the ACK that goes makes room for one that stays.
+#[test]
+fn no_ack_goes_for_one_that_the_queue_drops() {
+    for (kind, more) in [
+        (
+            "droptail",
+            ", red = { min = \"3 packets\", max = \"9 packets\", probability = \"10 %\" }",
+        ),
+        ("pie", ""),
+    ] {
+        let back = format!(
+            "rate = \"200 kbit/s\"\nack_filter = \"cake\"\n\
+             queue = {{ kind = \"{kind}\", size = \"100 packets\"{more} }}"
+        );
+        let text = with(&back, &format!("{RENO}{UP}"));
+        let text = text.replace(
+            "run.duration = \"10 s\"",
+            "run.record.packets = true\nrun.duration = \"60 s\"",
+        );
+        let run = run(&text, 1);
+        let table = run.table("packets").unwrap();
+        let kinds = table.column_by_name("kind").unwrap();
+        let kinds = kinds
+            .as_dictionary::<Int32Type>()
+            .downcast_dict::<StringArray>();
+        let times = ints(&run, "packets", "t_ns", None);
+        let at = |of: &str| -> Vec<i64> {
+            let rows = kinds.unwrap().into_iter().zip(&times);
+            rows.filter(|(kind, _)| *kind == Some(of))
+                .map(|(_, at)| *at)
+                .collect()
+        };
+        let (gone, dropped) = (at("ack-filter"), at("ack-drop"));
+        assert!(
+            gone.len() > 50 && dropped.len() > 20,
+            "{kind} {} {}",
+            gone.len(),
+            dropped.len()
+        );
+        assert!(gone.iter().all(|at| !dropped.contains(at)), "{kind}");
+    }
+}
+
+/// A link filters copies, too.
+#[test]
+fn a_copy_is_an_ack() {
+    let far = "[[links]]\nname = \"far\"\nrate = \"20 Mbit/s\"\nqueue.size = \"1 bdp\"\n\
+        return = { duplicate = \"100 %\" }\n";
+    let back = "rate = \"200 kbit/s\"\nqueue.size = \"100 packets\"\nack_filter = \"cake\"";
+    let flow = format!("{far}{RENO}route = [\"bottleneck\", \"far\"]\n");
+    let run = run(&with(back, &flow), 1);
+    let [sent, filtered] =
+        ["sent", "filtered"].map(|fate| count(&run, &format!("ack_{fate}_packets")));
+    assert_eq!(last(&run, "offered_packets", 2), 2 * sent);
+    // Where one of two has gone, the other may go as well; the ACK counts once.
+    let gone = last(&run, "dropped_packets", 2);
+    assert!(filtered <= sent && gone > sent, "{sent} {filtered} {gone}");
 }
 
 #[test]
@@ -379,6 +439,7 @@ proptest! {
         let other = if first.split(' ').next() == other.split(' ').next() { "" } else { other };
         let rate = format!("rate = \"{kbps} kbit/s\"\n{queue}\n");
         let back = format!("{}{first}\n{other}\n", if limited { rate.as_str() } else { "" });
+        prop_assume!(limited || !back.contains("ack_filter"));
         // Without a rate nothing would limit an upload.
         let second = if limited { UP } else { RENO };
         let flows = format!("{RENO}{host}{second}{host}[[flows]]\ncc = \"bbr3\"\nstart = \"1 s\"\nrtt = \"70 ms\"\n");

@@ -184,11 +184,14 @@ impl Recording {
             return Vec::new();
         }
         bins.sort_unstable_by_key(|(count, _)| std::cmp::Reverse(*count));
-        let peaks = bins
-            .iter()
-            .take(3)
-            .filter(|(count, _)| *count > 4 * usual + 10);
-        peaks.map(|(_, least)| *least).collect()
+        let peaks = bins.iter().take_while(|(count, _)| *count > 4 * usual + 10);
+        let peaks = peaks.map(|(_, least)| *least);
+        peaks.filter(|by| self.may_shift(*by)).take(3).collect()
+    }
+
+    /// No ACK comes before its data.
+    pub fn may_shift(&self, by: i64) -> bool {
+        by > -(self.min_rtt.min(1 << 40) as i64 / 10 * 9)
     }
 
     /// The same flow with each ACK so many nanoseconds later.

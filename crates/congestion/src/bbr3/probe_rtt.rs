@@ -10,7 +10,11 @@ const THREE_QUARTERS: Gain = Gain::from_millionths(750_000);
 impl Bbr3 {
     /// `UpdateMinRTT` (5.3.4.3).
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
-        let waits = self.parameters.probe_rtt_waits && self.ack_phase != AckPhase::Init;
+        // A flow with little to send may stay in UP, and leaves no queue.
+        let waits = self.parameters.probe_rtt_waits
+            && self.state.is_probe_bw()
+            && self.ack_phase != AckPhase::Init
+            && !ack.sample.app_limited;
         self.probe_rtt_expired =
             ack.now > self.probe_rtt_min_stamp + self.parameters.probe_rtt_interval && !waits;
         if let Some(rtt) = ack.rtt
