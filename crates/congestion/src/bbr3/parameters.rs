@@ -66,8 +66,8 @@ parameters! {
         /// application-limited; zero: never (the draft has no such rule)
         advance_after: Millis(0, HOUR_MS) = Duration::ZERO;
         /// Enter ProbeRTT only between bandwidth probes, not from ProbeBW_REFILL to the round after
-        /// ProbeBW_UP, so that the filter can advance, unless the flow is application-limited (the
-        /// draft has no such rule)
+        /// ProbeBW_UP, so that the filter can advance; an application-limited flow may stay in UP
+        /// and never enter it (the draft has no such rule)
         probe_rtt_waits: Flag = false;
         /// Window of ProbeRTT from the delivery rate of the round before it, if that is below bw
         /// (the draft has no such rule)

@@ -10,11 +10,10 @@ const THREE_QUARTERS: Gain = Gain::from_millionths(750_000);
 impl Bbr3 {
     /// `UpdateMinRTT` (5.3.4.3).
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
-        // A flow with little to send may stay in UP, and leaves no queue.
+        // Before the pipe was full no probe ends, and none is to be waited for.
         let waits = self.parameters.probe_rtt_waits
-            && self.state.is_probe_bw()
-            && self.ack_phase != AckPhase::Init
-            && !ack.sample.app_limited;
+            && self.full_bw_reached
+            && self.ack_phase != AckPhase::Init;
         self.probe_rtt_expired =
             ack.now > self.probe_rtt_min_stamp + self.parameters.probe_rtt_interval && !waits;
         if let Some(rtt) = ack.rtt

@@ -387,6 +387,14 @@ fn probe_rtt_waits_for_the_end_of_a_bandwidth_probe() {
         bbr.check_probe_rtt(&due);
         assert_eq!(bbr.state, State::ProbeRtt, "put off, and not left out");
     }
+    // An earlier ProbeRTT in Startup left its phase.
+    let mut bbr = with(|p| p.probe_rtt_waits = true);
+    (bbr.state, bbr.full_bw_reached, bbr.ack_phase) =
+        (State::Startup, false, AckPhase::ProbeStopping);
+    let due = ack_at(ms(5001));
+    bbr.update_min_rtt(&due);
+    bbr.check_probe_rtt(&due);
+    assert_eq!(bbr.state, State::ProbeRtt);
 }
 
 /// Half of 9 Mbit/s over 40 ms are 22.5 kB; over the 400 ms of a `min_rtt` that expires on entry 225;
