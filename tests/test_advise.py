@@ -12,6 +12,7 @@ import paceline
 from captures import Capture
 from conftest import Command
 from paceline import batch
+from paceline.cli.verbs import advise as verb
 from paceline.reading import toml
 from paceline.study import advise
 
@@ -109,7 +110,10 @@ def test_a_capture_that_is_cut_is_used_as_far_as_it_goes(cli: Command, tmp_path:
     assert any("ends" in line or "cut" in line for line in answer["unknown"]), answer["unknown"]
 
 
-def test_all_flows_of_a_recording_get_the_candidate(tmp_path: Path) -> None:
+def test_all_flows_of_a_recording_get_the_candidate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     text = UPLOAD + '[[flows]]\ncc = "cubic"\nstart = "1 s"\n'
     found = read(captured(tmp_path, text))
     assert sum("sent" in line for line in found.sentences) == 2
@@ -120,7 +124,84 @@ def test_all_flows_of_a_recording_get_the_candidate(tmp_path: Path) -> None:
     own = run.flows["goodput_bytes"].to_list()[:2]
     assert measured["goodput_bps"] == pytest.approx(sum(own) * 8 / 10, rel=0.02)
     beside = [flow["goodput_bps"] for flow in run.flow_metrics[2:]]
-    assert measured["neighbour_bps"] == pytest.approx(sum(beside) / 2)
+    assert measured["neighbour_bps"] == pytest.approx(sum(beside) / 2, rel=0.01)
+    given = verb.Options(sender="cubic", controllers=["mine=own.py"])
+    assert verb._commands(given, [found], "bbr1")[:2] == [
+        "paceline fit up.pcap --cc cubic --controller mine=own.py --out up-fitted.toml",
+        "paceline run up-fitted.toml --set flows.0.cc=bbr1 --set flows.1.cc=bbr1 "
+        "--controller mine=own.py --repeats 10",
+    ]
+
+
+def test_a_neighbour_counts_only_while_a_transfer_lasts() -> None:
+    text = UPLOAD.replace('10 s"', '400 s"').replace(', loss = "0.5 %"', "") + "app.size = '1 MB'\n"
+    job = advise.Case(text, "cubic", (("cubic", 1),), 1, 0).job()
+    # Three times as long, in a form that a scenario takes.
+    assert job.overrides == (("flows.0.cc", "cubic"), ("run.duration", "1200 s"))
+    run = paceline.run(job.text, overrides={"run.duration": "20 s"})
+    found = advise.Case(text, "cubic", (("cubic", 1),), 1, 0).measure(run)
+    assert run.flows["finish_ns"][0] < 5e9
+    # Then it has the 8 Mbit/s for itself.
+    assert found["neighbour_bps"] < 5e6 < 6.5e6 < run.flow_metrics[1]["goodput_bps"]
+
+
+def test_only_a_controller_that_all_flows_have_is_kept() -> None:
+    text = UPLOAD.replace("10 s", "2 s")
+    found = advise.Recording("mine", paceline.run(text + '[[flows]]\ncc = "bbr1"\n'))
+    assert found.senders == ["cubic", "bbr1"]
+    assert found.shared == []
+    assert advise.Recording("mine", paceline.run(text)).shared == ["cubic"]
+
+
+def test_limits_that_are_enough_together_are_both_named() -> None:
+    assert advise.Limits(0.31, 0.30).sentence == (
+        "For 31 % of the time the application, or its send buffer, is the limit, and for 30 % of "
+        "the time the receive window is the limit, and not the path: no controller will help."
+    )
+    assert advise.Limits(0.3, 0.29).sentence is None
+
+
+def test_a_runs_receive_window_is_the_limit_as_a_captures_is() -> None:
+    window = UPLOAD.replace(', loss = "0.5 %"', "") + 'receive_window = "32 KiB"\n'
+    found = advise.read("mine", paceline.run(window))
+    assert "the receive window is the limit" in (found.limits.sentence or "")
+
+
+def test_a_fit_takes_the_threads_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = paceline.run(UPLOAD.replace("10 s", "4 s"))
+    asked: list[int | None] = []
+    real = batch.locally
+
+    def locally(count: int | None) -> batch.Executor:
+        asked.append(count)
+        return real(count)
+
+    monkeypatch.setattr(batch, "locally", locally)
+    monkeypatch.delattr("paceline.batch.work.locally")
+    advise.read("mine", run, paths=10, threads=1)
+    assert set(asked) == {1}
+
+
+def test_flows_beside_with_one_name_are_added_up() -> None:
+    given = verb.Options(beside=["cubic:2", "reno", "cubic:3", "reno"])
+    assert verb._asked(given).beside == (("cubic", 5), ("reno", 2))
+
+
+def test_an_included_scenario_is_a_path_too() -> None:
+    found = verb._opened("four-flows")
+    assert isinstance(found, advise.Recording)
+    assert toml(found.text)["flows"]
+
+
+def test_files_are_checked_before_any_work(cli: Command, tmp_path: Path) -> None:
+    # Nothing can be fitted: without a check, that comes first.
+    late = UPLOAD + 'start = "9.99 s"\n'
+    paceline.run(late).write(tmp_path / "late")
+    assert "no flow of it has both data" in cli("advise", "late").stderr
+    assert "no such file or folder: gone.pcap" in cli("advise", "late", "gone.pcap").stderr
+    assert "cannot write" in cli("advise", "late", "--out", "none/page.html").stderr
+    (tmp_path / "late-advice.html").write_text("mine")
+    assert "exists" in cli("advise", "late").stderr
 
 
 def test_the_ensemble_is_of_paths_that_the_recording_allows(tmp_path: Path) -> None:
@@ -159,7 +240,7 @@ def test_a_ranking_says_who_is_harmed_and_how_it_is_set(cli: Command, tmp_path: 
     assert rows["bbr1"]["metrics"]["goodput_bps"] > rows["cubic"]["metrics"]["goodput_bps"]
     assert answer["commands"][-1] == "sudo sysctl -w net.ipv4.tcp_congestion_control=bbr"
     page = (tmp_path / "up-advice.html").read_text()
-    assert "Use bbr1." in page
+    assert "For throughput: use bbr1." in page
     assert "http" not in page.replace("http://www.w3.org", "")
     # The same again is the same, and what a user has there is left.
     assert cli(*asked, "--for", "throughput").returncode == 0
@@ -175,13 +256,22 @@ def test_a_controller_of_ones_own_is_ranked(cli: Command, tmp_path: Path) -> Non
     answer = json.loads(cli("advise", "path.toml", *own, "--json").stdout)
     assert {row["cc"] for row in answer["ranking"]} == {"mine", "cubic"}
     assert answer["commands"][0].endswith("--cc mine cubic --controller mine=own.py")
+    # A record of a run with it is a recording too.
+    assert (
+        cli("run", "path.toml", "--set", "flows.0.cc=mine", *own[:2], "--out", "run").returncode
+        == 0
+    )
+    answer = json.loads(cli("advise", "run", *own, "--paths", "10", "--json").stdout)
+    assert answer["recordings"][0]["senders"] == ["mine"]
+    assert cli("fit", "run", *own[:2]).returncode == 0
 
 
 def test_a_scenario_is_a_path_that_is_known(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "path.toml").write_text(UPLOAD)
-    told = cli("advise", "path.toml", "--cc", "cubic", "bbr3", "--for", "latency")
+    told = cli("advise", "path.toml", "--cc", "cubic", "bbr1", "--for", "throughput")
     assert told.returncode == 0, told.stderr
     assert "its path is known" in told.stdout
+    assert "To repeat it, and to set it:" in told.stdout
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ import paceline
 from captures import Capture
 from conftest import Command
 from fitting import Found, Held, capture, draw, find
+from paceline.quantities import duration_ns, exact_time
+from paceline.reading import toml
 from paceline.study import fit as study
+from paceline.study.conformance import packets
 from paceline.study.fit import estimates, observed, parameters
 
 #: Each model, also with a change of the rate; `tests/fitting.py` has many more.
@@ -142,6 +145,36 @@ def test_a_lossy_upload_that_was_captured_is_fitted_as_its_own_record(tmp_path: 
         assert fitted.size.high is not None
         assert fitted.size.low <= 30e3 <= fitted.size.high
     assert captured.stretches[0].rate.value == pytest.approx(own.stretches[0].rate.value, rel=1e-3)
+
+
+def test_times_of_a_scenario_are_exact(tmp_path: Path) -> None:
+    times = {0: "0 ns", 7: "7 ns", 1_500_000: "1.5 ms", 1_100 * 10**9: "1100 s", 10**10 + 1: ""}
+    for time, text in times.items():
+        assert duration_ns(exact_time(time)) == time
+        assert exact_time(time) == text or not text
+    Capture().write(paceline.run(UPLOAD.replace("20 s", "3 s")), tmp_path / "up.pcap")
+    fitted = study.fit(paceline.Run.capture(tmp_path / "up.pcap"), cc="cubic")
+    length = toml(fitted.text)["run"]["duration"]
+    assert duration_ns(length) == round(fitted.seen.duration * 1e9)
+    assert len(length) > len("3.000 s")
+
+
+def test_a_flow_that_breaks_a_check_is_not_called_alike() -> None:
+    def judged(name: str, verdict: str) -> packets.Judged:
+        return packets.Judged(name, 0.76, [{"id": "one", "verdict": verdict}], packets=None)  # type: ignore[arg-type]
+
+    assert packets.alike([judged("bbr1", "broken"), judged("reno", "cannot be told")]) == ["reno"]
+
+
+def test_controllers_are_guessed_if_the_one_of_the_packets_is_not_near(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = UPLOAD.replace('loss = "0.3 %"', "").replace("1 bdp", "4 bdp")
+    Capture().write(paceline.run(text), tmp_path / "up.pcap")
+    monkeypatch.setattr(packets, "alike", lambda _: ["bbr1"])
+    fitted = study.fit(paceline.Run.capture(tmp_path / "up.pcap"))
+    assert fitted.guess in ("cubic", "cubic-linux")
+    assert any("With the controller that packets show, no" in note for note in fitted.notes)
 
 
 def test_the_interval_of_a_share_is_wilsons_and_wider_for_bursts() -> None:

@@ -36,6 +36,14 @@ def quantity(name: str, value: float | None) -> str:
     return _paceline.quantity(name, value)
 
 
+def exact_time(ns: float) -> str:
+    """Write a time for a scenario, to the nanosecond: ``exact_time(1.1e12)`` is ``1100 s``."""
+    count, units = round(ns), (("s", 9), ("ms", 6), ("us", 3), ("ns", 0))
+    unit, digits = next((one for one in units if count >= 10 ** one[1]), units[-1])
+    whole, rest = divmod(count, 10**digits)
+    return f"{whole}.{rest:0{digits}}".rstrip("0").rstrip(".") + f" {unit}"
+
+
 def plain(name: str) -> str:
     """Return a metric's name without its unit, in words: ``rtt_p50_ns`` is ``rtt p50``."""
     return _paceline.plain(name)

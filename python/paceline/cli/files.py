@@ -229,7 +229,8 @@ def result_folder(folder: str) -> Path:
     beside = [str(p) for p in path.parent.glob("[!.]*") if p.is_dir()]
     known = [*beside, *_runs_below(Path("runs"))]
     hint = did_you_mean(folder, known, "`paceline run FILE` makes one")
-    raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
+    what = "file or folder" if path.suffix else "folder"
+    raise Failure("not-found", f"no such {what}: {folder}", hint=hint, file=folder)
 
 
 def sweep(folder: str) -> Sweep | None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from paceline import _paceline, answers, batch, guests
+from paceline.errors import NoTableError
 from paceline.later import numpy as np
 from paceline.later import polars as pl
-from paceline.quantities import quantity, scale_of
+from paceline.quantities import exact_time, quantity, scale_of
 from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study import fit
@@ -64,14 +65,13 @@ class Limits:
             "the receive window is": self.window,
             "the application, or its send buffer, is": self.application,
         }
-        most = max(told, key=lambda what: told[what] or 0.0)
-        share = sum(one or 0.0 for one in told.values())
-        if share < LIMIT:
+        shares = sorted(((share, what) for what, share in told.items() if share), reverse=True)
+        if sum(share for share, _ in shares) < LIMIT:
             return None
-        return (
-            f"For {_percent(told[most])} of the time {most} the limit, and not the path: no "
-            "controller will help."
-        )
+        # Both, where only both together reach it.
+        known = shares[:1] if shares[0][0] >= LIMIT else shares
+        each = [f"for {_percent(share)} of the time {what} the limit" for share, what in known]
+        return f"F{', and '.join(each)[1:]}, and not the path: no controller will help."
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,22 @@ class Recording:
         return self.text if self.fitted is None else self.fitted.text
 
     @property
-    def senders(self) -> list[str]:
-        """The controllers that sent, as far as they are known."""
+    def _sent(self) -> list[list[str]]:
+        """The controllers that each flow may have, as far as they are known."""
         rows = of_use(self.run) if self.run is not None else []
         told = (packets.alike(self.judged.get(r["flow"], ())) or [r["cc"]] for r in rows)
         known = guests.names()
-        return list(dict.fromkeys(name for names in told for name in names if name in known))
+        return [[name for name in names if name in known] for names in told]
+
+    @property
+    def senders(self) -> list[str]:
+        """The controllers that sent, as far as they are known."""
+        return list(dict.fromkeys(name for names in self._sent for name in names))
+
+    @property
+    def shared(self) -> list[str]:
+        """The controllers that all of its flows may have: one of these can be kept."""
+        return [name for name in self.senders if all(name in names for names in self._sent)]
 
     @property
     def sentences(self) -> list[str]:
@@ -156,6 +166,7 @@ def read(
     cc: str | None = None,
     *,
     paths: int = PATHS,
+    threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Recording:
     """Say what limits a recording, and fit its path if that is the limit; raises `UnfitError`."""
@@ -163,9 +174,9 @@ def read(
     found = Recording(name, run, seen=seen, path=path, limits=_limits(run, seen, path))
     if found.limits.sentence is not None:
         return replace(found, judged=fit.senders_of(run))
-    fitted = fit.fit(run, cc=cc, progress=progress)
+    fitted = fit.fit(run, cc=cc, threads=threads, progress=progress)
     found = replace(found, judged=fitted.senders, fitted=fitted)
-    return replace(found, paths=fitted.allowed(paths)) if found.is_near else found
+    return replace(found, paths=fitted.allowed(paths, threads)) if found.is_near else found
 
 
 #: A queue is none below this wait in seconds, this share of the RTT and this many packets' times.
@@ -198,16 +209,17 @@ def _own(
     """Return the shares of a flow's time in which its application or its window was the limit."""
     samples = run.samples.filter(pl.col("flow") == row["flow"]).sort("t_ns")
     told = samples["app_limited"].fill_null(value=False).to_numpy()
-    if told.any() and run.source is None:
-        return float(np.mean(told)), None
+    known = told if told.any() and run.source is None else None
     step = float(np.median(np.diff(flow.t))) if len(flow.t) > 1 else math.inf
     if flow.least is None or step > _COARSE:
-        return None, None
+        return None if known is None else float(np.mean(known)), None
     rate = flow.delivered[-1] / max(flow.end - flow.start, step)
     wait = max(_WAIT, _SHARE * flow.least, _PACKETS * flow.packet / max(rate, 1.0))
     is_short = ~(np.nan_to_num(flow.waits) > wait)
     is_full = _fills(run, row, flow, samples)
     window = None if is_full is None else float(np.mean(is_full & is_short))
+    if known is not None:
+        return float(np.mean(known if is_full is None else known & ~is_full)), window
     lost = np.zeros(len(flow.t)) if flow.lost is None else np.diff(flow.lost, prepend=0.0)
     calm = is_short & (lost <= 0)
     shortest = max(round(max(_LASTS, _ROUNDS * flow.least) / step), 3)
@@ -235,12 +247,14 @@ def _own(
 
 
 def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) -> Any:
-    """Return whether a capture's flow fills its receiver's window, at each time."""
-    if flow.arrivals is None or flow.least is None:
+    """Return whether a flow fills its receiver's window, at each time; its ACKs say how large."""
+    if flow.least is None:
         return None
-    acks = run.packets.filter(
-        (pl.col("flow") == row["flow"]) & (pl.col("kind").cast(pl.String) == "ack")
-    )
+    try:
+        table = run.packets
+    except NoTableError:
+        return None
+    acks = table.filter((pl.col("flow") == row["flow"]) & (pl.col("kind").cast(pl.String) == "ack"))
     times = acks["t_ns"].cast(float).to_numpy() / 1e9 - row["start_ns"] / 1e9 + flow.start
     windows = acks["window_bytes"].cast(float).to_numpy()
     at = np.searchsorted(times, flow.t, side="right") - 1
@@ -315,7 +329,7 @@ class Turn:
 
     @property
     def sentence(self) -> str:
-        """It in words."""
+        """It in words, after the aim."""
         unit, scale = (
             ("_ns", 1e9) if self.parameter in ("rtt_s", "target_s") else (self.parameter, 1)
         )
@@ -324,7 +338,7 @@ class Turn:
         if unit.endswith("_ratio"):
             told = f"{100 * self.value:.3g} %"
         more = "" if self.bdp is None else f" ({self.bdp:.2g} BDP)"
-        return f"With {what} of {told}{more} {self.best} is ahead by {100 * self.lead:.0f} %."
+        return f"with {what} of {told}{more} {self.best} is ahead by {100 * self.lead:.0f} %."
 
 
 @dataclass
@@ -383,13 +397,13 @@ class Advice:
         first = next(row.name for row in self.rows if row.findings[aim] is None)
         return sorted(leading, key=lambda name: name != first)
 
-    def recommended(self, senders: Sequence[str]) -> str | None:
-        """Return the sender's own controller if none is better, or else the best.
+    def recommended(self, shared: Sequence[str]) -> str | None:
+        """Return the controller of all senders if none is better, or else the best.
 
         Of those without a difference it is the one that harms others least.
         """
         leading, rows = self.best(self.aim), {row.name: row for row in self.rows}
-        if own := [name for name in leading if name in senders]:
+        if own := [name for name in leading if name in shared]:
             return own[0]
         if len(leading) == len(self.rows):
             return None
@@ -444,10 +458,15 @@ class Case:
         """The number of the recording's flows."""
         return sum(flow.get("count", 1) for flow in toml(self.text)["flows"])
 
+    @property
+    def given(self) -> tuple[tuple[str, str], ...]:
+        """What gives the recording's flows the candidate."""
+        flows = enumerate(toml(self.text)["flows"])
+        return tuple((f"flows.{n}.cc", self.cc) for n, flow in flows if "stack" not in flow)
+
     def job(self) -> batch.Job:
         """Return the job that runs it."""
-        flows = enumerate(toml(self.text)["flows"])
-        given = tuple((f"flows.{n}.cc", self.cc) for n, flow in flows if "stack" not in flow)
+        given = self.given
         text = self.text + "".join(
             f'\n[[flows]]\ncc = "{name}"\ncount = {count}\n' for name, count in self.company
         )
@@ -455,24 +474,31 @@ class Case:
         if all("size" in flow.get("app", ()) for flow in toml(self.text)["flows"]):
             # Another controller may need longer for the same data.
             length *= LONGER
-            given += (("run.duration", quantity("_ns", length)),)
+            given += (("run.duration", exact_time(length)),)
         return batch.Job(text, given, self.seed, "sim", "advised.toml", length)
 
     def measure(self, run: Run) -> dict[str, float]:
-        """Return the metrics of its flows together, and the mean goodput of its neighbours."""
+        """Return the metrics of its flows together, and its neighbours' goodput beside them."""
         own, metrics = self.own, run.flow_metrics
         rows = list(run.flows.sort("flow").iter_rows(named=True))[:own]
         end = int(run.samples["t_ns"].max() or 0)  # type: ignore[arg-type]
         last = max(row["finish_ns"] or row["stop_ns"] or end for row in rows)
-        span = max(last - min(row["start_ns"] for row in rows), 1)
+        first = min(row["start_ns"] for row in rows)
+        span = max(last - first, 1)
         found = {"goodput_bps": sum(row["goodput_bytes"] for row in rows) * 8e9 / span}
         for name in ("rtt_p95_ns", "retransmit_ratio", "completion_ns"):
             known = [one[name] for one in metrics[:own] if one.get(name) is not None]
             if len(known) == own:
                 found[name] = max(known)
         if self.company:
-            beside = [one["goodput_bps"] or 0.0 for one in metrics[-self.company[-1][1] :]]
-            found["neighbour_bps"] = sum(beside) / len(beside)
+            # Once its own flows have ended, the neighbours have the path for themselves.
+            count, told = self.company[-1][1], pl.col("goodput_bytes")
+            beside = run.samples.filter(
+                pl.col("flow") >= len(metrics) - count, pl.col("t_ns").is_between(first, last)
+            )
+            each = beside.group_by("flow").agg(told.max() - told.min())["goodput_bytes"]
+            moved = int(each.sum())
+            found["neighbour_bps"] = moved * 8e9 / span / count
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline import answers, guests, store
+from paceline import answers, guests, shipped, store
 from paceline.cli import console, files
 from paceline.cli.app import (
     Controllers,
@@ -28,7 +29,7 @@ from paceline.cli.verbs.fit import described, show
 from paceline.kernel.controller import NAME
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, quantity
-from paceline.runs import named_scenario
+from paceline.runs import Run, named_scenario
 from paceline.show import path
 from paceline.study import advise as study
 from paceline.study import fit
@@ -68,7 +69,10 @@ class Options:
     ] = None
     for_: Annotated[
         Literal["throughput", "latency", "sharing"] | None,
-        Parameter(name="--for", help="What matters most. Default: all three are shown."),
+        Parameter(
+            name="--for",
+            help="What matters most. Default: throughput, and the best of all three are shown.",
+        ),
     ] = None
     paths: Annotated[int, Parameter(validator=bounded(10, 1000, "from 10 to 1000"))] = study.PATHS
     """Number of paths that are drawn from what the recordings allow."""
@@ -98,7 +102,7 @@ def advise(
         Parameter(
             negative="",
             help="Recordings of one path: captures, qlogs, iperf3's JSON, runs' folders. Or a "
-            "scenario.",
+            "scenario: a file (.toml), or the name of an included one.",
         ),
     ],
     /,
@@ -118,11 +122,17 @@ def advise(
     that are known least are varied, to find where the answer turns. If no model reproduces a
     recording, nothing is recommended.
     """
-    asked = _asked(options)
+    asked, aim = _asked(options), options.for_ or "throughput"
     place = options.out or Path(f"{files.stem(recordings[0])}-advice.html")
-    if options.out is not None:
-        store.check(place, force=options.force)
-    found = [_read(name, options) for name in recordings]
+    # The page of the same command may be written again, if it is the same.
+    again = _again(recordings, options)
+    with store.errors(place):
+        there = place.read_text("utf-8", "replace") if place.is_file() else ""
+        if f">{again}\n" not in html.unescape(there):
+            store.check(place, force=options.force)
+        place.parent.resolve(strict=True)
+    opened = [_opened(name) for name in recordings]
+    found = [_fitted(one, options) for one in opened]
     limits = [one.limits.sentence for one in found]
     free = [one for one, limit in zip(found, limits, strict=True) if limit is None]
     lead = [f"{one.name}: {said}" for one, said in zip(found, limits, strict=True) if said]
@@ -131,18 +141,19 @@ def advise(
         lead.append("No model reproduces what was recorded, so no controller is recommended.")
     advice = None
     if near:
-        runs = study.Study(near, asked, options.for_ or "throughput")
+        runs = study.Study(near, asked, aim)
         with console.progress("advise", len(runs)) as watch:
             advice = runs.run(watch)
     aims = [options.for_] if options.for_ else list(study.AIMS)
+    shared = near[0].shared if near else []
     recommended = None
     if advice is not None:
         lead += [advice.sentence(aim) for aim in aims]
-        recommended = advice.recommended(near[0].senders)
-        lead.append(_recommendation(recommended, near[0].senders))
-        lead += [turn.sentence for turn in advice.turns]
+        recommended = advice.recommended(shared)
+        lead.append(f"For {aim}: {_recommendation(recommended, shared)}")
+        lead += [f"For {aim}: {turn.sentence}" for turn in advice.turns]
     unknown = _unknown(found, advice)
-    commands = _commands(recordings, options, near, recommended)
+    commands = [again, *_commands(options, near, recommended)]
     value: answers.Advice = {
         "limited": bool(found) and not free,
         "recommended": recommended,
@@ -175,7 +186,7 @@ def advise(
 
 def _asked(options: Options) -> study.Asked:
     known = guests.names()
-    beside = []
+    beside: dict[str, int] = {}
     for one in options.beside or ():
         name, _, count = one.partition(":")
         if name == "nothing":
@@ -183,23 +194,30 @@ def _asked(options: Options) -> study.Asked:
         if count and not (count.isdecimal() and 1 <= int(count) <= 100):
             hint = 'for example --beside "cubic:2"'
             raise Failure("bad-option", f"--beside takes NAME:COUNT, not {one!r}", hint=hint)
-        beside.append((name, int(count or 1)))
+        beside[name] = beside.get(name, 0) + int(count or 1)
     names = list(dict.fromkeys(options.cc or study.CANDIDATES))
-    for name in (*names, *(name for name, _ in beside), *filter(None, [options.sender])):
+    for name in (*names, *beside, *filter(None, [options.sender])):
         if name not in known:
             hint = did_you_mean(name, known, "`paceline list controllers` shows all")
             raise Failure("unknown-name", f"no controller is called {name!r}", hint=hint)
     if len(names) < 2:
         raise Failure("bad-option", "--cc needs two controllers to compare", hint="name another")
-    return study.Asked(names, tuple(beside), options.paths, options.jobs)
+    return study.Asked(names, tuple(beside.items()), options.paths, options.jobs)
 
 
-def _read(name: str, options: Options) -> study.Recording:
-    """Read a recording and fit its path; a scenario's path is known."""
-    if name.endswith(".toml"):
+def _opened(name: str) -> study.Recording | tuple[str, Run]:
+    """Read a recording, or a scenario: its path is known."""
+    if name.endswith(".toml") or (not Path(name).exists() and shipped.scenario(name)):
         text, place = named_scenario(name)
         return study.Recording(name, None, text=files.plan(text, place, []).toml)
-    run = files.recording(name)
+    return name, files.recording(name)
+
+
+def _fitted(opened: study.Recording | tuple[str, Run], options: Options) -> study.Recording:
+    """Fit the path of a recording."""
+    if isinstance(opened, study.Recording):
+        return opened
+    name, run = opened
     status = console.stderr().status(f"{name}: simulating models of the path")
     quiet = options.quiet or options.json
     if not quiet:
@@ -210,6 +228,7 @@ def _read(name: str, options: Options) -> study.Recording:
             run,
             options.sender,
             paths=options.paths,
+            threads=options.jobs,
             progress=None if quiet else lambda n: status.update(f"{name}: simulated {n} paths"),
         )
     except fit.UnfitError as error:
@@ -219,10 +238,10 @@ def _read(name: str, options: Options) -> study.Recording:
         status.stop()
 
 
-def _recommendation(name: str | None, senders: Sequence[str]) -> str:
+def _recommendation(name: str | None, shared: Sequence[str]) -> str:
     if name is None:
-        return "No controller is certainly better than the others, so none is recommended."
-    return f"Keep {name}: no other is certainly better." if name in senders else f"Use {name}."
+        return "no controller is certainly better than the others, so none is recommended."
+    return f"keep {name}, no other is certainly better." if name in shared else f"use {name}."
 
 
 def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
@@ -241,13 +260,8 @@ def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> l
     return told
 
 
-def _commands(
-    recordings: Sequence[str],
-    options: Options,
-    near: Sequence[study.Recording],
-    recommended: str | None,
-) -> list[str]:
-    """Return the commands that repeat it, and those that set the controller."""
+def _again(recordings: Sequence[str], options: Options) -> str:
+    """Return the command that repeats it."""
     told = ["paceline advise", *map(shlex.quote, recordings)]
     for name, given in (
         ("--cc", options.cc),
@@ -258,13 +272,25 @@ def _commands(
         *(("--controller", [one]) for one in options.controllers or ()),
     ):
         told += [name, *map(shlex.quote, given)] if given else []
-    lines = [" ".join(told)]
+    return " ".join(told)
+
+
+def _commands(
+    options: Options, near: Sequence[study.Recording], recommended: str | None
+) -> list[str]:
+    """Return the commands that run on the path, and those that set the controller."""
+    lines = []
     if near and near[0].fitted is not None:
         stem = files.stem(near[0].name)
         own = f"{stem}-fitted.toml"
-        lines.append(f"paceline fit {shlex.quote(near[0].name)} --out {shlex.quote(own)}")
+        loaded = "".join(f" --controller {shlex.quote(one)}" for one in options.controllers or ())
+        sender = f" --cc {shlex.quote(options.sender)}" if options.sender else ""
+        name, own = shlex.quote(near[0].name), shlex.quote(own)
+        lines.append(f"paceline fit {name}{sender}{loaded} --out {own}")
         cc = recommended or (options.cc or study.CANDIDATES)[0]
-        lines.append(f"paceline run {shlex.quote(own)} --set flows.0.cc={cc} --repeats 10")
+        given = study.Case(near[0].scenario, cc, (), 1, 0).given
+        sets = "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in given)
+        lines.append(f"paceline run {own}{sets}{loaded} --repeats 10")
     return lines + _SET.get(recommended or "", [])
 
 
@@ -352,7 +378,8 @@ def _tell(
         out.print("What is not known:")
         for line in unknown:
             out.print(f"  {line}", soft_wrap=True)
-    out.print("To repeat it, and to set it:" if len(commands) > 3 else "To repeat it:")
+    is_set = commands[-1].startswith(_SYSCTL)
+    out.print("To repeat it, and to set it:" if is_set else "To repeat it:")
     for line in commands:
         out.print(f"  {line}", soft_wrap=True)
     console.say_file(f"{place}\n")

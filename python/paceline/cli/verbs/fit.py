@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from paceline import _paceline, answers, store
+from paceline import answers, guests, store
 from paceline.cli import console, files
-from paceline.cli.app import Force, Json, Memory, Quiet, app, examples
+from paceline.cli.app import Controllers, Force, Json, Memory, Quiet, app, examples
 from paceline.cli.failure import Failure
 from paceline.names import did_you_mean
 from paceline.quantities import plain, quantity
@@ -39,6 +39,7 @@ def fit(
     out: Annotated[
         Path | None, Parameter(help="Scenario to write. Default: NAME-fitted.toml in this folder.")
     ] = None,
+    controllers: Controllers = None,
     force: Force = False,
     quiet: Quiet = False,
     memory: Memory = None,
@@ -54,7 +55,7 @@ def fit(
     interval (for example, for the size of a buffer that never filled), the output gives a bound,
     and a note gives the reason.
     """
-    known = [row["name"] for row in _paceline.controllers()]
+    known = guests.names()
     if cc is not None and cc not in known:
         hint = did_you_mean(cc, known, "`paceline list controllers` shows all")
         raise Failure("unknown-name", f"no controller is called {cc!r}", hint=hint)

@@ -151,9 +151,13 @@ def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS, later_ns: int = 0
 
 
 def alike(judged: Sequence[Judged]) -> list[str]:
-    """Return the algorithms that a flow may have: those that fit, or else those that are near."""
+    """Return the algorithms that a flow may have: those that fit, or else those that are near.
+
+    One that a check has broken is none of them.
+    """
     fits = [one.name for one in judged if one.verdict == "fits"]
-    return fits or [one.name for one in judged if one.likeness >= 1 - NEAR]
+    near = [one for one in judged if one.likeness >= 1 - NEAR and one.verdict != "broken"]
+    return fits or [one.name for one in near]
 
 
 def reported(run: Run, flow: int) -> pl.DataFrame:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from paceline import _paceline, batch
+from paceline import batch, guests
 from paceline.errors import NoTableError, UnjudgeableError
 from paceline.grid import toml as value
-from paceline.quantities import quantity
+from paceline.quantities import exact_time, quantity
 from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study.conformance import packets
@@ -75,10 +75,12 @@ class Fit:
         """The notes needed to read the estimates."""
         best, *others = self.judged
         said = []
-        if not all(map(packets.alike, self.senders.values())):
+        named = [packets.alike(judged) for judged in self.senders.values()]
+        if not all(named) or (named and not any(self.guess in names for names in named)):
+            why = "With the controller that packets show, no simulation is near"
+            why = why if all(named) else "Packets do not show which controller sent"
             said.append(
-                "Packets do not show which controller sent. Of those that were tried, "
-                f"{self.guess} gives the nearest simulation."
+                f"{why}. Of those that were tried, {self.guess} gives the nearest simulation."
             )
         for name, one in self._estimates():
             if one.why and (one.high is None or one.low is None):
@@ -124,7 +126,7 @@ class Fit:
         scale = _draw(rng, rate) / (rate.value or 1.0)
         return self.scenario(replace(model, parameters=given), scale, _draw(rng, self.rtt))
 
-    def allowed(self, count: int) -> list[str]:
+    def allowed(self, count: int, threads: int | None = None) -> list[str]:
         """Return scenarios of drawn paths on which the same flows do about what the record shows.
 
         Approximate Bayesian computation (Pritchard et al. 1999): of more paths those remain whose
@@ -140,7 +142,12 @@ class Fit:
                     distances[number] = wanted.distance(traits(outcome.kept))
 
         jobs = [batch.Job(text, (), 1, "sim", "drawn.toml", 1) for text in texts]
-        batch.execute(jobs, lambda _, __, run: observe(run), watch=Heard())
+        batch.execute(
+            jobs,
+            lambda _, __, run: observe(run),
+            executor=batch.locally(threads),
+            watch=Heard(),
+        )
         best = self.judged[0]
         most = max(_alike(best.distance), 1.5 * best.spread)
         # Those beyond it count by their distance only where too few are left.
@@ -228,13 +235,14 @@ def fit(
     run: Run,
     *,
     cc: str | None = None,
+    threads: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Fit:
     """Estimate the path on which a record was taken.
 
     Flows whose controller is not known run with `cc`; without it, with what their packets say that
-    it is, or with the one of `GUESSES` whose simulation is nearest. Raises `UnfitError` for a
-    record that says nothing of its path, or whose own scenario is none.
+    it is. If they do not say it, or no such simulation is near, the nearest of `GUESSES` is used.
+    Raises `UnfitError` for a record that says nothing of its path, or whose own scenario is none.
     """
     seen, path = ends(run)
     senders = {} if cc is not None else senders_of(run)
@@ -244,15 +252,19 @@ def fit(
         guesses |= dict.fromkeys(GUESSES)
     tried: list[tuple[float, str | None, dict[str, Any], Judge, list[Judged]]] = []
     count = 0
-    for guess in guesses or [cc]:
+    todo = list(guesses or [cc])
+    for guess in todo:
         chosen = {
             flow: guess if not names or guess in names else names[0] for flow, names in like.items()
         }
         base = _base(run, seen, path, chosen, cc)
-        judge = Judge(seen, path, partial(_text, base, path), progress, count)
+        judge = Judge(seen, path, partial(_text, base, path), progress, count, threads)
         judged = judge.judged()
         tried.append((judged[0].distance, guess if senders else None, base, judge, judged))
         count = judge.count
+        if senders and guess == todo[-1] and not any(one[-1][0].is_near for one in tried):
+            todo += [name for name in GUESSES if name not in todo]
+            like = {flow: [] for flow in like}
     _, guess, base, judge, judged = min(tried, key=lambda one: one[0])
     best, most = judged[0], _alike(judged[0].distance)
     known = _parameters(judge, best.model)
@@ -292,7 +304,7 @@ def _named(run: Run, name: str) -> str | None:
     """Return the controller of the simulator that a record means by a name, if there is one."""
     if run.backend != "sim" and name in _LINUX:
         return _LINUX[name]
-    return name if name in {row["name"] for row in _paceline.controllers()} else None
+    return name if name in guests.names() else None
 
 
 def _parameters(judge: Judge, best: Model, *, is_best: bool = True) -> dict[str, Estimate]:
@@ -401,7 +413,7 @@ def _flows(
     pauses: list[dict[str, Any]] = []
 
     def after(time: int) -> str:
-        return quantity("_ns", time - origin)
+        return exact_time(time - origin)
 
     possible = sum(one.guess * (one.end - one.begin) for one in path.stretches) / 8
     is_limited = possible > _LIMITED * float(seen.delivered[-1])
@@ -412,9 +424,9 @@ def _flows(
             flow["start"] = after(row["start_ns"])
         if between := seen.flows[len(flows)].pauses:
             # An application that hands over all of its data at once does not pause.
-            flow["stop"] = quantity("_ns", seen.flows[len(flows)].end * 1e9)
+            flow["stop"] = exact_time(seen.flows[len(flows)].end * 1e9)
             pauses += [
-                {"when": quantity("_ns", at * 1e9), "flow": {"flow": len(flows), "app": app}}
+                {"when": exact_time(at * 1e9), "flow": {"flow": len(flows), "app": app}}
                 for pause in between
                 for at, app in zip(pause, ("pause", "resume"), strict=True)
             ]
@@ -428,7 +440,7 @@ def _flows(
         flows.append(flow)
     times = {"duration": seen.duration, "sample_interval": seen.step}
     return {
-        "run": {key: quantity("_ns", time * 1e9) for key, time in times.items()},
+        "run": {key: exact_time(time * 1e9) for key, time in times.items()},
         "flows": flows,
         "events": pauses,
     }
@@ -444,7 +456,7 @@ def _text(base: dict[str, Any], path: Path, model: Model) -> str:
     rtt = quantity("_ns", (path.rtt.value or 0.0) * (1 - stray) * 1e9)
     link = {"rate": rates[0], "rtt": rtt, **model.settings}
     changes = [
-        {"when": quantity("_ns", stretch.begin * 1e9), "path": {"rate": rate}}
+        {"when": exact_time(stretch.begin * 1e9), "path": {"rate": rate}}
         for stretch, rate, before in zip(path.stretches[1:], rates[1:], rates, strict=False)
         if rate != before
     ]

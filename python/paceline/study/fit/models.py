@@ -256,6 +256,7 @@ class Judge:
     text: Callable[[Model], str]
     progress: Callable[[int], object] | None = None
     count: int = 0
+    threads: int | None = None
 
     def judged(self) -> list[Judged]:
         """Simulate models and search near the best; return the best of each name, nearest first."""
@@ -364,7 +365,12 @@ class Judge:
                 one = (number, wanted.distance(traits(seen)), calm_losses(seen, path), seen)
                 found.setdefault(jobs[number][0], []).append(one)
 
-        batch.execute([job for _, job in jobs], lambda _, __, run: observe(run), watch=Heard())
+        batch.execute(
+            [job for _, job in jobs],
+            lambda _, __, run: observe(run),
+            executor=batch.locally(self.threads),
+            watch=Heard(),
+        )
         self.count += len(jobs)
         if self.progress is not None:
             self.progress(self.count)
