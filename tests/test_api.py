@@ -259,8 +259,16 @@ def test_a_sweep_is_that_of_the_command(cli: Command, tmp_path: Path) -> None:
     assert read.frame.equals(frame)
     # Other values are another sweep.
     assert paceline.sweep(text, {"path.rtt": ["5 ms"]}).folder != found.folder
-    with pytest.raises(paceline.StoreError):
+    with pytest.raises(paceline.StoreError) as caught:
         paceline.sweep(text, {"path.rtt": ["6 ms"]}, out=found.folder)
+    assert caught.value.hint == "choose another folder with out, or discard it with fresh"
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"tables": ["nope"]}, "no table is called 'nope'"),
+        ({"metrics": ["flows[9].goodput"]}, "flows 0 to 1"),
+    )
+    for options, what in wrong:
+        with pytest.raises(paceline.ArgumentError, match=what):
+            paceline.sweep(text, {"path.rtt": ["6 ms"]}, **options)
 
 
 def test_settings_are_columns_with_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,9 +338,23 @@ def test_results_are_compared_as_by_the_command(cli: Command, tmp_path: Path) ->
     one = paceline.compare(*sides).frame
     other = paceline.compare(tmp_path / "0", tmp_path / "1").frame
     assert one.drop("old_name", "new_name").equals(other.drop("old_name", "new_name"))
-    for by, what in (("path.rtt", "does not vary"), (None, "takes two results")):
+    assert paceline.compare(found, by="cc").sides == comparison.sides
+    single = paceline.sweep(SCENARIO, {"path.rtt": ["5 ms"]}, out=tmp_path / "single")
+    wrong: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = (
+        ((found,), {"by": "path.rtt"}, "does not vary"),
+        ((found,), {}, "takes two results"),
+        ((single,), {"by": "path.rtt"}, "has one value of 'path.rtt'"),
+        ((sides[0][0],), {"by": "path.rtt"}, "`by` is for a sweep"),
+        ((["x"], found), {}, "the old side is not a result"),
+        ((found, []), {}, "the new side is not a result"),
+        ((found, found), {"metrics": ["flows[9].goodput"]}, "flows 0 to 1"),
+    )
+    for results, options, what in wrong:
         with pytest.raises(paceline.ArgumentError, match=what):
-            paceline.compare(found, by=by)
+            paceline.compare(*results, **options)
+    with pytest.raises(paceline.ArgumentError, match="flows 0 to 1"):
+        found.plot("flows[9].goodput")
+    assert len(found.plot([]).axes) == len(found.plot().axes)
 
 
 def test_the_other_verbs_are_functions(run: paceline.Run, tmp_path: Path) -> None:
@@ -341,6 +363,10 @@ def test_the_other_verbs_are_functions(run: paceline.Run, tmp_path: Path) -> Non
     assert paceline.reference("03").scenario == "03-drain-inflight"
     (result,) = paceline.claims("A1", quick=True)
     assert result.verdict == "reproduced"
+    with pytest.raises(paceline.ArgumentError, match="seeds is 0"):
+        paceline.claims("A1", seeds=0)
+    with pytest.raises(paceline.ArgumentError, match="threads is 0"):
+        paceline.claims("A1", threads=0)
     for verb in (paceline.reference, paceline.claims):
         with pytest.raises(paceline.ArgumentError) as caught:
             verb("zz")
@@ -402,6 +428,13 @@ def test_a_figure_has_the_look_that_is_asked_for(run: paceline.Run, tmp_path: Pa
         styled = run.plot("rtt", style=style)
         assert styled.axes[0].yaxis.label.get_fontsize() == 11
     assert run.plot("rtt").axes[0].yaxis.label.get_fontsize() == 8
+    colours = "axes.prop_cycle: cycler('color', ['ff0000', '00aa00'])\n"
+    style.write_text(f"lines.linewidth: 3\nfigure.figsize: 4, 3\n{colours}")
+    styled = run.plot("rtt", style=style)
+    assert tuple(styled.get_size_inches()) == (4, 3)
+    lines = styled.axes[0].lines[:2]
+    drawn = [(mpl.colors.to_hex(line.get_color()), line.get_linewidth()) for line in lines]
+    assert drawn == [("#ff0000", 3), ("#00aa00", 3)]
     style.write_text("font.sizes: 11\n")
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"style": style}, "mine.mplstyle:1: a style has no setting 'font.sizes'"),

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import SCENARIO, Command
 from paceline import _paceline
-from paceline.errors import RunError, ScenarioError
+from paceline.errors import ArgumentError, RunError, ScenarioError
 from paceline.grid import read_axes
 from paceline.kernel import stock
 from paceline.study.compare import compare, read
@@ -49,6 +49,9 @@ def test_a_population_is_one_axis_that_says_so(tmp_path: Path) -> None:
     # Each draw counts once.
     ((place, values),) = sweep.populations("goodput_bps").items()
     assert (place, len(values), values) == ((), 8, sorted(values))
+    for named in ({"x": "path.rate"}, {"hue": "path.rate"}):
+        with pytest.raises(ArgumentError, match="not drawn along an axis"):
+            sweep.plot(**named)
 
 
 def test_rows_of_a_file_stay_together_and_are_part_of_what_was_run(tmp_path: Path) -> None:

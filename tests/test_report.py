@@ -409,7 +409,7 @@ def test_a_folder_of_several_runs_has_one_report(cli: Command, tmp_path: Path) -
     assert "4 runs of 2 controllers" in text
     assert [place for place in ("bbr3/seed-3", "reno/seed-4") if place not in text] == []
     wrong = cli("report", "g", "--flow", 1)
-    assert (wrong.returncode, "paceline report g/bbr3/seed-3 --flow 1" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "g/bbr3/seed-3 --flow 1 --format pdf`" in wrong.stderr) == (2, True)
 
 
 @given(

@@ -263,6 +263,7 @@ def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.Mon
     ]
     assert picture["across"] == "RTT (ms)"
     assert [line["label"] for line in picture["lines"]] == [""]
+    assert picture["joined"] == "no"
     drawn = Grid((Axis(("path.rtt",), grid.axes[0].points, drawn=True),), (1,))
     found = points(Sweep(folder, "s", drawn, ("goodput_bps",), 0, ()), frame, "goodput_bps")
     picture = found["picture"]
@@ -280,7 +281,7 @@ def test_two_axes_are_lines_and_three_a_table(tmp_path: Path) -> None:
     assert picture is not None
     assert (picture["across"], picture["up"]) == ("Queue size (BDP)", "Goodput (Mbit/s)")
     assert [line["label"] for line in picture["lines"]] == ["bbr3", "cubic"]
-    assert picture["log"]
+    assert (picture["log"], picture["joined"]) == (True, "straight")
     means = [row["mean"] for row in sweep.statistics("goodput_bps") if row is not None]
     for line in (0, 1):
         marks = [mark for mark in picture["marks"] if mark["line"] == line]

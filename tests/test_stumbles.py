@@ -138,9 +138,9 @@ def test_pairs_are_points_with_the_mean_of_their_seeds(file: Path, tmp_path: Pat
     (finding,) = compare(sides["bbr3"], sides["reno"], ["goodput_bps"])
     assert (finding.counts, finding.paired) == ((3, 3), True)
     # With nothing else that is varied, the seeds pair.
-    alone = Plan.read(file.read_text().replace('"1 bdp", "2 bdp", "4 bdp"', '"1 bdp"'), "x.toml")
-    one = split(execute(alone, tmp_path / "t"), "path.queue.size")
-    assert [len(points) for points in one["1 bdp"].points.values()] == [2]
+    alone = Plan.read(file.read_text(), "x.toml", axes=sweep.grid.axes[:1], repeats=2)
+    one = split(execute(alone, tmp_path / "t"), "flows.0.cc")
+    assert [list(units) for units in one["bbr3"].points.values()] == [list(alone.grid.seeds)]
 
 
 def test_a_scenario_where_a_run_is_wanted_is_named(cli: Command, file: Path) -> None:

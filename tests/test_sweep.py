@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,10 @@ def test_flows_are_lines_where_no_other_axis_is(tmp_path: Path) -> None:
     # A flow has the same line in each panel.
     assert figure.axes[2].lines[0].get_color() == figure.axes[0].lines[1].get_color()
     assert {"bbr3 0", "reno 1"} <= svg_texts(saved(figure, "svg"))
+    # An axis that changes a flow leaves it without that name.
+    sweep = paceline.sweep(text, {"flows.0.cc": ["cubic", "bbr1"]}, out=tmp_path / "cc")
+    shown = svg_texts(saved(sweep.plot(["flows[0].share", "flows[1].share"]), "svg"))
+    assert {"flow 0", "reno 1"} <= shown
 
 
 @pytest.mark.parametrize(
@@ -411,11 +416,76 @@ def test_an_axis_has_the_scale_of_its_points(points: list[float], is_log: bool) 
     assert grid.is_log(points) == is_log
 
 
+@pytest.mark.parametrize(
+    ("names", "places", "unit", "short"),
+    [
+        (("5 Mbit/s", "20 Mbit/s"), [5, 20], "Mbit/s", ["5", "20"]),
+        (("500 kbit/s", "1 Mbit/s", "20 Mbit/s"), [0.5, 1, 20], "Mbit/s", ["0.5", "1", "20"]),
+        (("500 us", "5 ms", "0.1 s"), [0.5, 5, 100], "ms", ["0.5", "5", "100"]),
+        (("0.50 bdp", "1 bdp"), [0.5, 1], "bdp", ["0.50", "1"]),
+        (("1", "2.5"), [1, 2.5], "", ["1", "2.5"]),
+        (("10 packets", "100 ms"), [0, 1], None, ["10 packets", "100 ms"]),
+        (("4g-drive.csv",), [0], None, ["4g-drive.csv"]),
+        (("5 Mbit/s, 10 ms",), [0], None, ["5 Mbit/s, 10 ms"]),
+    ],
+)
+def test_the_places_of_points_are_their_values(
+    names: tuple[str, ...], places: list[float], unit: str | None, short: list[str]
+) -> None:
+    at, found = grid.places(names)
+    assert (list(at.values()), found) == (places, unit)
+    assert [grid.short(name, place, found) for name, place in at.items()] == short
+    # A file's name is not a number in a table.
+    axis = Axis(("path.trace",), (Point("4g.csv", (("path.trace", "4g.csv"),)),))
+    assert dataset.settings(Grid((axis,), (1,))) == {"path.trace": ["4g.csv"]}
+
+
+def test_an_axis_is_found_by_the_end_of_a_key_of_its_own() -> None:
+    def axis(*keys: str) -> Axis:
+        return Axis(keys, tuple(Point(v, tuple((k, v) for k in keys)) for v in "ab"))
+
+    both = Grid((axis("flows.0.cc", "flows.1.cc"), axis("path.rtt"), axis("return.path.rtt")), (1,))
+    assert both.find("flows.0.cc, flows.1.cc") == (0, None)
+    assert both.find("1.cc") == (0, "flows.1.cc")
+    assert both.find("path.rtt") == (1, None)
+    for name, what in (("cc", "flows.0.cc or flows.1.cc"), ("rate", "does not vary 'rate'")):
+        with pytest.raises(paceline.ArgumentError, match=what):
+            both.find(name)
+
+
+def test_a_mean_of_some_runs_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = SCENARIO.replace('"2 s"', '"0.5 s"')
+    over = {"path.queue.size": paceline.bdp(1, 2)}
+    sweep = paceline.sweep(text, over, repeats=5, out=tmp_path / "s")
+    values: list[list[float | None]] = [[1e6, 2e6, 3e6, None, None], [1e6, 2e6, 3e6, 4e6, 5e6]]
+    monkeypatch.setattr(Sweep, "values", lambda self, metric: values)
+    (ax,) = sweep.plot("rtt_p50").axes
+    assert [line.get_markerfacecolor() for line in ax.lines][1:] == ["white"]
+    marks = np.asarray(ax.lines[1].get_ydata()).tolist()
+    assert (marks[0], np.isnan(marks[1])) == (2, True)
+    table.write(sweep, "latex", tmp_path / "t.tex", ["rtt_p50_ns"], mean=True)
+    first, *_, one, two = (tmp_path / "t.tex").read_text().splitlines()[:-2]
+    assert first.startswith("% Means of 5 runs, with 95 % intervals. ")
+    assert one == r"1 BDP & 2.000 (3 of 5) \\"
+    assert two.startswith("2 BDP & 3.000 [")
+    values[1][0] = None
+    table.write(sweep, "latex", tmp_path / "t.tex", ["rtt_p50_ns"], mean=True)
+    assert "with 95 %" not in (tmp_path / "t.tex").read_text()
+    # After the end of a row, LaTeX takes these for its options.
+    (axis,) = sweep.grid.axes
+    names = (replace(p, name=name) for p, name in zip(axis.points, ("*", "[1]"), strict=True))
+    starred = replace(sweep, grid=Grid((replace(axis, points=tuple(names)),), sweep.grid.seeds))
+    table.write(starred, "latex", tmp_path / "t.tex", ["rtt_p50_ns"], mean=True)
+    rows = (tmp_path / "t.tex").read_text().splitlines()[-4:-2]
+    assert [row[:5] for row in rows] == ["{}* &", "{}[1]"]
+
+
 def test_a_sweep_is_a_paper_s_figure_and_table(cli: Command, file: Path, tmp_path: Path) -> None:
     assert cli("sweep", file, "--out", "s", "--set", "run.duration=0.5 s").returncode == 0
     chosen = ("--metric", "goodput", "--x", "queue.size", "--hue", "path.rate")
     style = tmp_path / "mine.mplstyle"
-    style.write_text("font.size: 7\naxes.prop_cycle: cycler('color', ['ff0000', '00aa00'])\n")
+    colours = "axes.prop_cycle: cycler('color', ['ff0000', '00aa00'])\n"
+    style.write_text(f"font.size: 7\nlines.linewidth: 0.4\n{colours}")
     size = ("--size", "one-column", "--style", style)
     said = json.loads(cli("report", "s", *chosen, *size, "--format", "svg", "--json").stdout)
     assert (said["report"], said["format"]) == ("s/report.svg", "svg")
@@ -423,6 +493,7 @@ def test_a_sweep_is_a_paper_s_figure_and_table(cli: Command, file: Path, tmp_pat
     assert {"Queue size (BDP)", "Goodput (Mbit/s)", "5 Mbit/s"} <= svg_texts(svg.encode())
     assert f'width="{3.5 * 72:g}pt"' in svg
     assert "#ff0000" in svg
+    assert "stroke-width: 0.4" in svg
     # A paper's caption has the title, and the same command gives the same bytes.
     assert "mean of" not in svg
     for form in ("svg", "png", "pdf"):
@@ -483,6 +554,7 @@ def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
     for wrong, what in (
         (("--over", "x"), "--over takes KEY=VALUE, not 'x'"),
         (("--over", "path.rtt=[1,"), "--over path.rtt: "),
+        (("--over", "path.rtt=1 ms", "--over", "path.rtt=2 ms"), "path.rtt is given twice"),
         (("--over", "path.speed=1,2"), "unknown key `speed`"),
         ((), "has no [sweep]"),
     ):
@@ -506,6 +578,13 @@ def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
         ("report s --style none.mplstyle", "no such file: none.mplstyle"),
         ("report r --format png --hue x", "a run has no option --hue"),
         ("report r --size 3in", "the page has no option --size"),
+        ("report r --flow 7", "the page has no option --flow"),
+        ("report r --x path.rtt", "hint: leave it out"),
+        ("report r --format png --size 1x1in", "the figure is too small"),
+        ("report s --size 100x100in", "each side from 1 to 50 in"),
+        ("compare s --by rtt", "the sweep does not vary 'rtt'"),
+        ("export s --format csv --metric jain", "--metric is for --mean and latex"),
+        ("export s --format csv --qlog-dialect 0.3", "csv has no --qlog-dialect"),
         ("report r --format png --panel rtt,speed", "the run has no panel 'speed'"),
         ("export s --format qlog", "it does not take --format qlog"),
         ("export s --format csv --flow 0", "it does not take --flow"),

@@ -8,12 +8,15 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from paceline import _paceline
 from paceline.errors import ArgumentError
+from paceline.names import did_you_mean
+from paceline.quantities import scale_of
 
 #: Keys of a scenario and their values, as the parser takes them.
 Overrides = tuple[tuple[str, str], ...]
@@ -103,6 +106,24 @@ class Grid:
         if hue is None and free:
             hue = next((n for n in free if n not in numeric), free[-1])
         return x, hue, [n for n in free if n != hue]
+
+    def find(self, name: str) -> tuple[int, str | None]:
+        """Return the axis with a name, or that of a key and the key, whose last parts are enough.
+
+        Raises `ArgumentError` for what the grid does not vary, or if several keys end so.
+        """
+        of = {key: nth for nth, axis in enumerate(self.axes) for key in axis.keys}
+        names = {axis.name: nth for nth, axis in enumerate(self.axes)}
+        if name in names:
+            return names[name], None
+        found = [key for key in of if key == name] or [k for k in of if k.endswith(f".{name}")]
+        if len(found) == 1:
+            return of[found[0]], found[0]
+        if found:
+            message = f"{name!r} may be {' or '.join(found)}"
+            raise ArgumentError(message, hint="write the key in full")
+        hint = did_you_mean(name, of, f"it varies {', '.join(of)}")
+        raise ArgumentError(f"the sweep does not vary {name!r}", hint=hint)
 
     def __len__(self) -> int:
         """Return the number of runs: the seeds of a point are consecutive."""
@@ -208,15 +229,38 @@ def crossed(axes: Sequence[Axis]) -> Iterator[Overrides]:
 
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(.*)")
 
+#: The units of values that are no quantity: a number, a part, a part of the BDP, a count.
+_UNITS = {"", "%", "bdp", "packet", "packets"}
+
+#: The kinds of quantities, and how the name of a column with each of them ends.
+_KINDS: dict[Literal["time", "rate", "volume"], str] = {
+    "time": "_ns",
+    "rate": "_bps",
+    "volume": "_bytes",
+}
+
+
+def measured(texts: Sequence[str]) -> tuple[str, list[int]] | None:
+    """Return times, rates or volumes in base units, and the end of a column's name for them."""
+    for kind, end in _KINDS.items():
+        with suppress(ValueError):
+            return end, [_paceline.parse_quantity(kind, text) for text in texts]
+    return None
+
 
 def places(names: Sequence[str]) -> tuple[dict[str, float], str | None]:
-    """Return the positions of points on a scale, and its unit if they are numbers of one unit."""
+    """Return the positions of points on a scale, and its unit if they are of one kind."""
     names = list(dict.fromkeys(names))
+    quantities = measured(names)
     found = [_NUMBER.fullmatch(name) for name in names]
     units = {match.group(2) if match else None for match in found}
-    if len(units) == 1 and None not in units:
-        numbers = [float(match.group(1)) for match in found if match]
-        return dict(zip(names, numbers, strict=True)), str(units.pop())
+    unit = units.pop() if len(units) == 1 else None
+    if unit is not None and (quantities or unit in _UNITS):
+        return {match.group(0): float(match.group(1)) for match in found if match}, unit
+    if quantities is not None:
+        end, values = quantities
+        scale = scale_of(end, max(values, default=0))
+        return {n: v / scale.size for n, v in zip(names, values, strict=True)}, scale.unit
     return {name: float(index) for index, name in enumerate(names)}, None
 
 
@@ -266,6 +310,9 @@ def shown(name: str) -> str:
     return re.sub(r"(^|(?<= ))bdp$", "BDP", name)
 
 
-def short(name: str, unit: str | None) -> str:
-    """Return the name of a point without the unit of its scale."""
-    return name if unit is None else name.removesuffix(unit).strip()
+def short(name: str, at: float, unit: str | None) -> str:
+    """Return the name of a point without the unit of its scale, on which it is `at`."""
+    found = _NUMBER.fullmatch(name)
+    if unit is None or found is None:
+        return name
+    return found[1] if found[2] == unit else f"{at:g}"

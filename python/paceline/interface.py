@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from paceline import guests, shipped, store
 from paceline.batch import Bar, Outcome, Watch, in_notebook, locally
 from paceline.controller import Controller
-from paceline.errors import ArgumentError, within
+from paceline.errors import ArgumentError, StoreError, within
 from paceline.grid import read_axes
 from paceline.later import polars as pl
 from paceline.names import did_you_mean
@@ -93,7 +93,11 @@ def sweep(
         plan = Plan.read(text, file, pairs(overrides), axes=axes, **wanted)
         folder = store.find(plan.place, "sweep", plan.key())[0] if out is None else Path(out)
         if out is not None:
-            store.claim(folder, "sweep", None if fresh else plan.key())
+            try:
+                store.claim(folder, "sweep", None if fresh else plan.key())
+            except StoreError as error:
+                error.hint = error.hint.replace("--", "")  # arguments, not options
+                raise
         if (folder / NAME).is_file() and not fresh:
             return replace(Sweep.read(folder), metrics=plan.metrics)
         if progress is None and in_notebook():
@@ -172,13 +176,10 @@ def compare(
     if new is not None:
         pairs = [(_subject(old, "old"), _subject(new, "new"))]
     else:
-        swept = old if isinstance(old, Sweep) else Sweep.read(old)  # type: ignore[arg-type]
-        try:
-            first, *others = split(swept, by or "").values()
-        except KeyError:
-            keys = [key for axis in swept.grid.axes for key in axis.keys]
-            hint = did_you_mean(by or "", keys, f"it varies {', '.join(keys)}")
-            raise ArgumentError(f"the sweep does not vary {by!r}", hint=hint) from None
+        if not isinstance(old, Sweep | str | os.PathLike):
+            raise ArgumentError("`by` is for a sweep", hint='compare(sweep, by="flows.0.cc")')
+        swept = old if isinstance(old, Sweep) else Sweep.read(old)
+        first, *others = split(swept, by or "").values()
         pairs = [(first, other) for other in others]
     found = [
         (a.name, b.name, compared(a, b, metrics, tolerance=tolerance, correction=correction))
@@ -193,6 +194,9 @@ def _subject(side: Run | Sequence[Run] | Sweep | Folder, name: str) -> Subject:
     if isinstance(side, str | os.PathLike):
         return read_subject(Path(side))
     runs = [side] if isinstance(side, Run) else list(side)
+    if not runs or not all(isinstance(run, Run) for run in runs):
+        hint = "give a run, a list of runs, a sweep, or the folder of one"
+        raise ArgumentError(f"the {name} side is not a result", hint=hint)
     subject = Subject(name)
     for run in runs:
         one = Subject.alone(name, run.summary, toml(run.scenario_toml))
@@ -229,6 +233,8 @@ def claims(
     """
     from paceline.study import claims as study
 
+    within("seeds", seeds, 1, 100_000)
+    within("threads", threads, 1, 2**16)
     known = study.load(shipped.nearest_folder("claims"))
     try:
         found = study.find(known, names, None if names else "sim")

@@ -47,6 +47,17 @@ def named(name: str) -> str:
     raise ArgumentError(f"no metric is called {name!r}", hint=hint)
 
 
+def all_named(names: Iterable[str], flows: int | None = None) -> list[str]:
+    """Return metrics' names in full, each once; raises `ArgumentError` also for a missing flow."""
+    found = list(dict.fromkeys(map(named, names)))
+    for name in found:
+        of = of_flow(name)
+        if flows is not None and of is not None and of[0] >= flows:
+            message = f"{name!r} is of flow {of[0]}, and a run has flows 0 to {flows - 1}"
+            raise ArgumentError(message, hint="flows are numbered from 0")
+    return found
+
+
 def scoped(name: str) -> tuple[str, str]:
     """Return what a metric is of, `run` or `flow`, and its name there."""
     flow = of_flow(name)

@@ -21,7 +21,7 @@ from paceline.errors import (
     UnavailableError,
 )
 from paceline.grid import Axis, places
-from paceline.measures import named, of_flow
+from paceline.measures import all_named
 from paceline.names import did_you_mean
 from paceline.quantities import quantity
 from paceline.reading import toml
@@ -74,6 +74,9 @@ def parse_over(settings: list[str]) -> dict[str, object]:
     """
     axes: dict[str, object] = {}
     for key, text in parse_overrides(settings, "--over", 'path.queue.size="1,2,4 bdp"'):
+        if key in axes:
+            hint = f"give all its values at once: --over {key}=VALUE,VALUE"
+            raise Failure("override", f"--over {key} is given twice", hint=hint)
         values = [value.strip() for value in text.split(",")]
         if text[:1] in ("[", "{"):
             try:
@@ -99,13 +102,7 @@ def _plain(text: str) -> object:
 def known_metrics(names: Iterable[str] | None, flows: int | None = None) -> list[str]:
     """Return metrics' names in full; check, before any work, that they and their flows exist."""
     with failing(ArgumentError, "unknown-metric"):
-        found = list(dict.fromkeys(map(named, names or ())))
-    for name in found:
-        flow_metric = of_flow(name)
-        if flows is not None and flow_metric is not None and flow_metric[0] >= flows:
-            message = f"{name!r} is of flow {flow_metric[0]}, and a run has flows 0 to {flows - 1}"
-            raise Failure("unknown-metric", message, hint="flows are numbered from 0")
-    return found
+        return all_named(names or (), flows)
 
 
 def plan(

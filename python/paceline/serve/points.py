@@ -84,9 +84,10 @@ def _picture(
     return {
         "across": grid.heading(axis.name, unit),
         "up": title,
-        "ticks": [{"at": at, "text": grid.short(name, unit)} for name, at in places.items()],
+        "ticks": [{"at": at, "text": grid.short(name, at, unit)} for name, at in places.items()],
         "log": unit is not None and grid.is_log(places.values()),
-        "joined": "no" if unit is None else "straight",
+        # Across points that are left out, a line would say what was not measured.
+        "joined": "no" if unit is None or len(numbers) < len(found) else "straight",
         "lines": [
             {"label": grid.shown(name), "colour": style.colour, "dash": list(style.dash)}
             for name, style in zip(lines, styles, strict=True)

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -75,11 +75,11 @@ def size_of(text: str) -> Size:
     try:
         width, height, unit = _SIZE.fullmatch(text.strip()).groups()  # type: ignore[union-attr]
         found = [float(side) * _INCH[unit] for side in (width, height) if side]
-        if all(1 <= side <= 100 for side in found):
+        if all(1 <= side <= 50 for side in found):
             return Size(*found)
     except (AttributeError, ValueError):
         pass
-    hint = f"for example 3.5x2.4in, 88mm, {', '.join(COLUMNS)}; each side from 1 to 100 in"
+    hint = f"for example 3.5x2.4in, 88mm, {', '.join(COLUMNS)}; each side from 1 to 50 in"
     raise ArgumentError(f"{text!r} is not the size of a figure", hint=hint)
 
 
@@ -93,7 +93,10 @@ class Look:
     @classmethod
     def of(cls, style: str | PathLike[str] | None, size: str | None) -> Look:
         """Read a style file and a size; raises `ArgumentError`, and `FileError` for the file."""
-        return cls(size_of(size) if size else None, _style(style) if style else {})
+        settings = _style(style) if style else {}
+        if not size and "figure.figsize" in settings:
+            size = "{}x{}in".format(*settings["figure.figsize"])
+        return cls(size_of(size) if size else None, settings)
 
     def inches(self, width: float, height: float) -> tuple[float, float]:
         """Return the size of a figure that is this large by default."""
@@ -225,7 +228,7 @@ def sheet(
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         shown: list[str] = []
         for ax, (panel, bands) in zip(axes, panels, strict=True):
-            handles = _panel(ax, panel, bands)
+            handles = _panel(ax, panel, bands, (look or Look()).colours)
             labels = [str(handle.get_label()) for handle in handles]
             if not paper:
                 ax.set_title(panel.title)
@@ -287,8 +290,12 @@ def _saving(settings: Mapping[Any, Any]) -> Iterator[None]:
         mpl.rcParams.update(dict(settings))
         # For a name in a script that no font here has, the picture shows boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+        warnings.filterwarnings("error", "constrained_layout not applied")
         try:
             yield
+        except UserWarning:
+            hint = "give a larger size, or draw less"
+            raise ArgumentError("the figure is too small for what it shows", hint=hint) from None
         except RuntimeError as error:
             told = str(error).strip().partition("\n")[0]
             hint = "leave `text.usetex` out of the style, or install LaTeX"
@@ -300,9 +307,19 @@ def _line(style: Style) -> dict[str, Any]:
     return {"color": style.colour, "linestyle": dash}
 
 
-def _panel(ax: Axes, panel: Panel, bands: list[Band]) -> list[Line2D | Patch]:
-    """Draw a panel, and return what its legend explains."""
+def _panel(
+    ax: Axes, panel: Panel, bands: list[Band], chosen: Sequence[str] | None
+) -> list[Line2D | Patch]:
+    """Draw a panel, its lines in chosen colours, and return what its legend explains."""
     ax.set_ylabel(panel.label)
+    if chosen:
+        panel = replace(
+            panel,
+            series=[
+                replace(s, style=s.style._replace(colour=chosen[nth % len(chosen)]))
+                for nth, s in enumerate(panel.series)
+            ],
+        )
     handles: list[Line2D | Patch] = []
     if panel.stacked:
         rows = [[v or 0.0 for v in s.values] for s in panel.series]

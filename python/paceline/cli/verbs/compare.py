@@ -15,8 +15,7 @@ from paceline import answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, app, bounded, examples
 from paceline.cli.failure import Exit, Failure, failing
-from paceline.errors import NotARunError
-from paceline.names import did_you_mean
+from paceline.errors import ArgumentError, NotARunError
 from paceline.quantities import NONE, plain, quantity
 from paceline.reading import toml
 from paceline.statistics import FEWEST, JITTER
@@ -47,7 +46,7 @@ class Options:
     """The options of the command."""
 
     by: str | None = None
-    """In one sweep, compare the values of this key."""
+    """In one sweep, compare the values of this key, whose last parts are enough."""
     metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
     """Compare only these metrics. Default: all."""
     tolerance: Annotated[float, Parameter(validator=_tolerance)] = 1.0
@@ -174,13 +173,9 @@ def _by(folder: str, options: Options) -> None:
     hint = "name the folder that `paceline sweep` wrote"
     with failing(NotARunError, "not-a-run", hint, file=folder):
         sweep = Sweep.read(folder)
-    try:
+    with failing(ArgumentError, "unknown-key", file=folder):
         first, *others = split(sweep, key).values()
-        files.known_metrics(options.metrics or (), first.flow_count)
-    except KeyError:
-        known = [key for axis in sweep.grid.axes for key in axis.keys]
-        hint = did_you_mean(key, known, f"it varies {', '.join(known)}")
-        raise Failure("unknown-key", f"{folder} does not vary {key!r}", hint=hint) from None
+    files.known_metrics(options.metrics or (), first.flow_count)
     said = []
     for other in others:
         findings = _findings(first, other, options)

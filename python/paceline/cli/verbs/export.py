@@ -85,6 +85,8 @@ def export(
 
     A sweep is one table with a row for each run: its settings, with units, and its metrics.
     """
+    if qlog_dialect != "current" and format != "qlog":
+        raise Failure("usage", f"{format} has no --qlog-dialect", hint="leave it out")
     run = [files.run_folder(folder) for folder in run]
     if sweep := files.sweep(run[0]):
         _table(sweep, run, format, out, metrics, mean=mean, flow=flow, force=force)
@@ -148,6 +150,9 @@ def _table(
         wrong = "--flow" if flow is not None else several
         hint = f"export the sweep alone, as {', '.join(ENDS)}"
         raise Failure("usage", f"{folders[0]} is a sweep: it does not take {wrong}", hint=hint)
+    if metrics and not mean and form != "latex":
+        hint = "add --mean, or leave it out: the table has all metrics of its runs"
+        raise Failure("usage", f"--metric is for --mean and latex, not for {form}", hint=hint)
     place = out or Path(folders[0]) / f"{'means' if mean else 'runs'}.{ENDS[form]}"
     known = files.known_metrics(metrics, sweep.flow_count)
     with store.writing(place, force=force) as fresh:

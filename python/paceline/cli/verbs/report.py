@@ -37,7 +37,7 @@ class Options:
         ),
     ] = None
     style: Path | None = None
-    """A style file of matplotlib (.mplstyle) for the figure: fonts, line widths, colours."""
+    """A style file of matplotlib (.mplstyle) for the figure: fonts, line widths, colours, size."""
     size: str | None = None
     """Size of the figure: WIDTHxHEIGHT in in, cm or mm, a width, one-column or two-column."""
     panels: Annotated[
@@ -119,16 +119,17 @@ def _look(form: str, options: Options, *, panels: bool) -> Look:
     from paceline.show.figure import Look
 
     figure: dict[str, object] = {"--style": options.style, "--size": options.size}
-    run: dict[str, object] = {"--panel": options.panels}
+    run: dict[str, object] = {"--panel": options.panels, "--flow": options.flow}
     sweep: dict[str, object] = {"--x": options.x, "--hue": options.hue, "--metric": options.metrics}
-    wrong = sweep if panels else run | {"--flow": options.flow}
+    wrong = sweep if panels else run
     what = "a run" if panels else "a sweep"
     if form == "html":
-        wrong |= figure | run
+        wrong = figure | run | sweep
         what = "the page"
     for name, value in wrong.items():
         if value is not None:
-            hint = "`--format pdf` draws a figure" if form == "html" else "leave it out"
+            figures = form == "html" and name not in sweep
+            hint = "`--format pdf` draws a figure" if figures else "leave it out"
             raise Failure("usage", f"{what} has no option {name}", hint=hint)
     return Look.of(options.style, options.size)
 
@@ -169,10 +170,10 @@ def _joint(
     """Return the function that writes one report of the runs in a folder."""
     from paceline.show import figure, joint
 
-    look = _look(form, options, panels=True)
     if options.flow is not None:
-        hint = f"`paceline report {folder}/{places[0]} --flow {options.flow}` draws it"
+        hint = f"`paceline report {folder}/{places[0]} --flow {options.flow} --format pdf` draws it"
         raise Failure("usage", f"{folder} holds several runs; --flow needs a single run", hint=hint)
+    look = _look(form, options, panels=True)
     runs = joint.Joint()
     for place in places:
         name = Path(place).parts[0]

@@ -29,6 +29,7 @@ from paceline.cli.app import (
     examples,
 )
 from paceline.cli.failure import Exit, Failure, failing
+from paceline.errors import ArgumentError
 from paceline.grid import read_axes
 from paceline.measures import alike, value
 from paceline.quantities import NONE, plain, quantity
@@ -158,7 +159,10 @@ def sweep(
     """
     text, file = named_scenario(file)
     hint = 'say what to vary: --over path.rate="10,100 Mbit/s", or [sweep.over] in the scenario'
-    with failing(NoSweepError, "no-sweep", hint, file=file):
+    with (
+        failing(NoSweepError, "no-sweep", hint, file=file),
+        failing(ArgumentError, "unknown-metric"),
+    ):
         plan = Plan.read(
             text,
             file,
@@ -168,7 +172,6 @@ def sweep(
             axes=read_axes(files.parse_over(options.over), "--over") if options.over else (),
             repeats=options.repeats,
         )
-    files.known_metrics(plan.metrics, plan.flow_count)
     files.afford_results(len(plan.grid), plan.flow_count, file)
     out = options.out or plan.place
     store.claim(out, "sweep", None if options.fresh else plan.key())

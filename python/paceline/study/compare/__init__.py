@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from paceline import answers
 from paceline.errors import PacelineError
-from paceline.measures import higher_is_better, named
+from paceline.measures import all_named, higher_is_better
 from paceline.study.compare.statistics import (
     Difference,
     benjamini_hochberg,
@@ -147,7 +147,8 @@ def compare(
         pairs = [(next(iter(old.points)), next(iter(new.points)))]
     if not pairs:
         raise Incomparable(f"{old.name} and {new.name} have no point in common")
-    names = list(map(named, metrics)) or [name for name in old.metrics() if name in new.metrics()]
+    names = all_named(metrics, max(old.flow_count, new.flow_count))
+    names = names or [name for name in old.metrics() if name in new.metrics()]
     rows = []
     differences: list[Difference | None] = []
     for point, other in pairs:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
-from paceline.errors import NotARunError
+from paceline.errors import ArgumentError, NotARunError
 from paceline.measures import alike, is_time, limit, times, value
 from paceline.reading import read_json, read_toml
 from paceline.statistics import of_runs, text
@@ -200,15 +200,16 @@ def _sweep(sweep: Sweep) -> Subject:
 
 
 def split(sweep: Sweep, key: str) -> dict[str, Subject]:
-    """Return a sweep as a side for each value of a key; `KeyError` if it does not vary that.
+    """Return a sweep as a side for each value of a key; `ArgumentError` if it has one value only.
 
     What else it varies pairs them: at each of those points a side has the mean of its seeds. Where
     it varies nothing else, the seeds do.
     """
     grid = sweep.grid
-    axis = next((n for n, axis in enumerate(grid.axes) if key in (axis.name, *axis.keys)), None)
-    if axis is None:
-        raise KeyError(key)
+    axis, _ = grid.find(key)
+    if len(set(grid.axes[axis].names)) < 2:
+        hint = "sweep two values of it, or compare two sweeps"
+        raise ArgumentError(f"the sweep has one value of {key!r}", hint=hint)
     runs: dict[str, list[int]] = {}
     for run in range(len(grid)):
         runs.setdefault(grid.place(grid.point_of(run))[axis], []).append(run)

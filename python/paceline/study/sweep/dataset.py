@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from paceline import _paceline, answers, store
-from paceline.grid import Axis, Grid, places
+from paceline.grid import Axis, Grid, measured, places
 from paceline.later import polars as pl
 from paceline.measures import times
 from paceline.reading import read_parquet
@@ -114,10 +114,6 @@ def flows(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     return _typed(grid, pl.DataFrame(values, schema={**_where_types(grid), **columns}))
 
 
-#: The kinds of quantities, and the unit of each in a column.
-_KINDS = {"time": "_ns", "rate": "_bps", "volume": "_bytes"}
-
-
 def settings(grid: Grid) -> dict[str, list[Any]]:
     """Return the settings of each point as columns, whose names end in the unit.
 
@@ -136,9 +132,8 @@ def settings(grid: Grid) -> dict[str, list[Any]]:
 
 def _read(texts: list[str]) -> tuple[str, list[Any]]:
     """Return the unit of values as the end of a name, and the values."""
-    for kind, end in _KINDS.items():
-        with suppress(ValueError):
-            return end, [_paceline.parse_quantity(kind, text) for text in texts]  # type: ignore[arg-type]
+    if found := measured(texts):
+        return found
     at, unit = places(texts)
     if unit == "%":
         return "_ratio", [at[text] / 100 for text in texts]

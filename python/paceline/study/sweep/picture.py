@@ -14,10 +14,10 @@ import matplotlib as mpl
 from paceline import grid
 from paceline.errors import ArgumentError
 from paceline.measures import labelled, of_flow, scoped
-from paceline.names import did_you_mean
 from paceline.quantities import Scale
 from paceline.show.figure import TURNED, Drawing, Look, canvas, literal, plain, styled
 from paceline.show.palette import MARKS, NEUTRAL, flow_style
+from paceline.statistics import of_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,8 +44,11 @@ def draw(
     look: Look | None = None,
 ) -> Drawing:
     """Draw metrics over the grid of a sweep; raises `ArgumentError` for a key that it has not."""
-    with styled(look):
+    with styled(look, **{"lines.linewidth": 1.1}):
         if sweep.grid.drawn:
+            if x or hue:
+                hint = "leave out x and hue: it is drawn as shares of its draws"
+                raise ArgumentError("a population is not drawn along an axis", hint=hint)
             return literal(_shares(sweep, metrics, look))
         return literal(_Curves(sweep, metrics, x, hue, look or Look()).draw())
 
@@ -64,8 +67,8 @@ class _Curves:
         self._sweep, self._look = sweep, look
         self._alone = sweep.flow_count < 2
         axes = sweep.grid.axes
-        lines = None if hue is None else self._named(hue)
-        along = None if x is None else self._named(x)
+        lines = None if hue is None else sweep.grid.find(hue)[0]
+        along, key = (None, None) if x is None else sweep.grid.find(x)
         if lines is not None and lines == along:
             raise ArgumentError(f"{hue!r} is along the axis", hint="give another hue")
         self._x, self._hue, self._outer = sweep.grid.laid_out(along, lines)
@@ -77,20 +80,13 @@ class _Curves:
         several = [m for row in self._rows if len(row) > 1 for m in row]
         self._flows = sorted({flow[0] for m in several if (flow := of_flow(m))})
         # Of keys that vary together the named one is drawn.
-        keys = axes[self._x].keys
-        key = next((key for key in keys if x is not None and _means(x, key)), None)
-        shown = axes[self._x] if key is None or len(keys) == 1 else _only(axes[self._x], key)
+        shown = (
+            axes[self._x]
+            if key is None or len(axes[self._x].keys) == 1
+            else _only(axes[self._x], key)
+        )
         self._across, self._names = shown.name, shown.names
         self._places, self._unit = grid.places(shown.names)
-
-    def _named(self, name: str) -> int:
-        axes = self._sweep.grid.axes
-        keys = [key for axis in axes for key in axis.keys]
-        for number, axis in enumerate(axes):
-            if name == axis.name or any(_means(name, key) for key in axis.keys):
-                return number
-        hint = did_you_mean(name, keys, f"it varies {', '.join(keys)}")
-        raise ArgumentError(f"the sweep does not vary {name!r}", hint=hint)
 
     def draw(self) -> Drawing:
         axes, paper = self._sweep.grid.axes, self._look.size
@@ -103,6 +99,8 @@ class _Curves:
         found = {m: self._sweep.statistics(m) for row in self._rows for m in row}
         sure = any(f is not None and f["low"] is not None for fs in found.values() for f in fs)
         title = _title(self._sweep) + ", 95 % interval" * sure
+        if any(of_count(f) for fs in found.values() for f in fs):
+            title += "; hollow: the mean of some runs only"
         if len(shown) < len(facets):
             title += f"; the first {len(shown)} of {len(facets)} panels"
         high = 1.75 * rows + 0.6 if paper else max(2.2 * rows + 0.6, 3.4)
@@ -154,8 +152,15 @@ class _Curves:
     def _lines(self) -> list[str]:
         if self._hue is not None:
             return [*map(grid.shown, self._axis(self._hue).names)]
-        known = dict(self._sweep.flows.select("flow", "label").unique("flow").iter_rows())
-        return [str(known.get(flow, flow)) for flow in self._flows]
+        known: dict[int, list[str]] = {}
+        for flow, label in self._sweep.flows.select("flow", "label").unique().iter_rows():
+            known.setdefault(flow, []).append(label)
+        # An axis may change what a flow is.
+        names = [known.get(flow, []) for flow in self._flows]
+        return [
+            found[0] if len(found) == 1 else f"flow {flow}"
+            for flow, found in zip(self._flows, names, strict=True)
+        ]
 
     def _axis(self, number: int) -> grid.Axis:
         return self._sweep.grid.axes[number]
@@ -170,13 +175,11 @@ class _Curves:
         if self._unit is None:
             dash = "none"
         mark = MARKS[nth % len(MARKS)]
-        width = max(mpl.rcParams["lines.linewidth"], 1.1)
         return {
             "color": colour,
             "linestyle": dash,
             "marker": mark,
             "markersize": 3.5,
-            "linewidth": width,
         }
 
     def _panel(
@@ -213,6 +216,9 @@ class _Curves:
             else:
                 ax.plot(xs, means, **look)
                 ax.fill_between(xs, lows, highs, color=look["color"], alpha=0.2, linewidth=0)
+            some = [m if of_count(f) else math.nan for m, (_, f) in zip(means, rows, strict=True)]
+            if not all(map(math.isnan, some)):
+                ax.plot(xs, some, **look | {"linestyle": "none", "markerfacecolor": "white"})
 
     def _ticks(self, figure: Drawing, ax: Axes, columns: int) -> None:
         if self._unit is not None and grid.is_log(self._places.values()):
@@ -220,7 +226,7 @@ class _Curves:
             ax.minorticks_off()
         if self._unit is not None and len(self._places) > _LABELS:
             return
-        names = [plain(grid.short(name, self._unit)) for name in self._places]
+        names = [plain(grid.short(name, at, self._unit)) for name, at in self._places.items()]
         room = figure.get_figwidth() / columns * 0.75 / _LETTER
         turned: dict[str, Any] = {}
         step = 1
@@ -251,11 +257,6 @@ class _Curves:
         # Names speak for themselves; numbers do not.
         title = title if axis is not None and grid.places(axis.names)[1] is not None else ""
         figure.legend(handles=handles, title=title, ncols=columns, loc="outside upper center")
-
-
-def _means(name: str, key: str) -> bool:
-    """Return whether a name is a key, or its last parts."""
-    return key == name or key.endswith(f".{name}")
 
 
 def _only(axis: grid.Axis, key: str) -> grid.Axis:

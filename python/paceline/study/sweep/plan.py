@@ -8,10 +8,13 @@ from pathlib import Path
 
 from paceline import guests, store
 from paceline.batch import Job
-from paceline.errors import PacelineError
+from paceline.errors import ArgumentError, PacelineError
 from paceline.grid import Axis, Grid, Overrides, crossed
-from paceline.measures import named
+from paceline.measures import all_named
 from paceline.runs import HEADLINES
+
+#: The tables of a run that a sweep may keep, beside its own of flows.
+TABLES = ("samples", "queue", "events", "packets")
 
 
 class NoSweepError(PacelineError):
@@ -58,6 +61,10 @@ class Plan:
 
         Raises `ScenarioError` if a point cannot be run.
         """
+        for table in tables:
+            if table not in TABLES:
+                hint = f"a run has {', '.join(TABLES)}"
+                raise ArgumentError(f"no table is called {table!r}", hint=hint)
         scenario = guests.check(text, file, overrides, sweep=not axes)
         sweep, own = scenario.sweep, not axes and repeats is None
         if sweep is None and not axes:
@@ -79,7 +86,9 @@ class Plan:
             overrides=given,
             scenario=scenario.name,
             grid=Grid(axes, seeds),
-            metrics=tuple(map(named, metrics or (sweep and sweep["metrics"]) or HEADLINES)),
+            metrics=tuple(
+                all_named(metrics or (sweep and sweep["metrics"]) or HEADLINES, flow_count)
+            ),
             tables=tuple(tables),
             durations_ns=tuple(durations_ns),
             traces=tuple(sorted(traces)),

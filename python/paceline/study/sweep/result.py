@@ -15,7 +15,7 @@ from paceline import _paceline, answers, store
 from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid
 from paceline.later import polars as pl
-from paceline.measures import higher_is_better, named, of_flow, unknown
+from paceline.measures import all_named, higher_is_better, named, of_flow, unknown
 from paceline.reading import read_json, read_parquet
 from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
@@ -214,8 +214,8 @@ class Sweep:
         from paceline.show.figure import Look
         from paceline.study.sweep.picture import draw
 
-        metrics = [y or self.metrics[0]] if y is None or isinstance(y, str) else list(y)
-        return draw(self, list(map(named, metrics)), x, hue, Look.of(style, size))
+        metrics = [y] if isinstance(y, str) else y or self.metrics[:1]
+        return draw(self, all_named(metrics, self.flow_count), x, hue, Look.of(style, size))
 
     def as_json(self) -> dict[str, Any]:
         """Return the ``--json`` object."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from paceline import grid, store
 from paceline.measures import labelled
 from paceline.quantities import number
+from paceline.statistics import of_count
 
 if TYPE_CHECKING:
     from paceline.study.sweep.result import Sweep
@@ -45,7 +46,7 @@ def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
     heads = [grid.heading(axis.name, alone=alone) for axis in sweep.grid.axes]
     points = range(len(sweep.grid.points))
     rows = [[*map(grid.shown, sweep.grid.place(point))] for point in points]
-    left = len(heads)
+    left, sure = len(heads), False
     if not mean:
         heads.append("Seed")
         rows = [[*row, str(seed)] for row in rows for seed in sweep.grid.seeds]
@@ -58,14 +59,19 @@ def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
             for found in sweep.statistics(metric):
                 cell = number(None if found is None else found["mean"], scale)
                 if found is not None and found["low"] is not None:
+                    sure = True
                     cell += f" [{number(found['low'], scale)}, {number(found['high'], scale)}]"
-                cells.append(cell)
+                some = of_count(found)
+                cells.append(cell + f" ({some})" * bool(some))
         else:
             cells = [number(v, scale) for point in sweep.values(metric) for v in point]
         rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
     columns = "l" * left + "r" * (len(heads) - left)
     lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (heads, *rows)]
-    means = f"Means of {len(sweep.grid.seeds)} runs, with 95 % intervals. " if mean else ""
+    # The end of the row before would take these for its options.
+    lines = ["{}" + line if line[0] in "[*" else line for line in lines]
+    intervals = ", with 95 % intervals" * sure
+    means = f"Means of {len(sweep.grid.seeds)} runs{intervals}. " if mean else ""
     return "\n".join(
         [
             f"% {means}Needs the package booktabs.",
