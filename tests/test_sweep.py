@@ -424,6 +424,7 @@ def test_an_axis_has_the_scale_of_its_points(points: list[float], is_log: bool) 
         (("500 us", "5 ms", "0.1 s"), [0.5, 5, 100], "ms", ["0.5", "5", "100"]),
         (("0.50 bdp", "1 bdp"), [0.5, 1], "bdp", ["0.50", "1"]),
         (("1", "2.5"), [1, 2.5], "", ["1", "2.5"]),
+        (("1 packet", "10 packets"), [1, 10], "packets", ["1", "10"]),
         (("10 packets", "100 ms"), [0, 1], None, ["10 packets", "100 ms"]),
         (("4g-drive.csv",), [0], None, ["4g-drive.csv"]),
         (("5 Mbit/s, 10 ms",), [0], None, ["5 Mbit/s, 10 ms"]),

@@ -230,7 +230,7 @@ def crossed(axes: Sequence[Axis]) -> Iterator[Overrides]:
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(.*)")
 
 #: The units of values that are no quantity: a number, a part, a part of the BDP, a count.
-_UNITS = {"", "%", "bdp", "packet", "packets"}
+_UNITS = {"", "%", "bdp", "packets"}
 
 #: The kinds of quantities, and how the name of a column with each of them ends.
 _KINDS: dict[Literal["time", "rate", "volume"], str] = {
@@ -252,11 +252,11 @@ def places(names: Sequence[str]) -> tuple[dict[str, float], str | None]:
     """Return the positions of points on a scale, and its unit if they are of one kind."""
     names = list(dict.fromkeys(names))
     quantities = measured(names)
-    found = [_NUMBER.fullmatch(name) for name in names]
+    found = [_NUMBER.fullmatch(re.sub("packet$", "packets", name)) for name in names]
     units = {match.group(2) if match else None for match in found}
     unit = units.pop() if len(units) == 1 else None
     if unit is not None and (quantities or unit in _UNITS):
-        return {match.group(0): float(match.group(1)) for match in found if match}, unit
+        return {n: float(match[1]) for n, match in zip(names, found, strict=True) if match}, unit
     if quantities is not None:
         end, values = quantities
         scale = scale_of(end, max(values, default=0))
