@@ -46,7 +46,7 @@ class Options:
     """The options of the command."""
 
     by: str | None = None
-    """In one sweep, compare the values of this key, whose last parts are enough."""
+    """Within one sweep, compare the values of this key, such as queue.size for path.queue.size."""
     metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
     """Compare only these metrics. Default: all."""
     tolerance: Annotated[float, Parameter(validator=_tolerance)] = 1.0

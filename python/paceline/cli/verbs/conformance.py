@@ -131,9 +131,9 @@ def conformance(
 
     The command judges a recording by its packets alone, on any path. It runs a shadow of each
     algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its input.
-    At each moment, the shadow shows what the algorithm allows. The verdict of a check is held,
-    broken, not seen, or cannot be told from these packets. Record at the sender: a capture (headers
-    are enough), or a qlog with ACK frames.
+    At each moment, the shadow shows what the algorithm allows. The verdict of a check is "held",
+    "broken", "not seen" or "cannot be told". Record at the sender: a capture (headers are enough),
+    or a qlog with ACK frames.
 
     A controller runs the draft's test cases. It also runs on the draft's six baselines and on
     twelve random paths, where its packets are judged like those of a recording. A case passes if

@@ -32,8 +32,8 @@ def fit(
     cc: Annotated[
         str | None,
         Parameter(
-            help="Controller of the flows whose controller the record does not name. Default: what "
-            "their packets say, or else the one whose simulation is nearest."
+            help="Controller of the flows for which the record names none. Default: the one that "
+            "their packets identify, or else the one whose simulation is nearest to the record."
         ),
     ] = None,
     out: Annotated[

@@ -86,8 +86,8 @@ class Server:
 def perf() -> None:
     """Transfer data over real QUIC between two machines, with any controller.
 
-    The QUIC stack is quinn with TLS 1.3. Paceline's controllers are paced at the rate that they
-    set.
+    The QUIC stack is quinn with TLS 1.3. With Paceline's controllers, packets are paced at the
+    rate that the controller sets.
     """
 
 
