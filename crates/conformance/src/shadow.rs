@@ -129,8 +129,8 @@ pub fn judge(
         handshake,
     };
     let (reading, (followed, likeness, mut checks)) = reading.best();
-    // Where data does not leave as soon as ACKs arrive, it was not recorded at the sender.
-    let is_off = !recording.offsets().is_empty();
+    // It fits better with its ACKs at other times: it was not recorded at the sender.
+    let is_off = matches!(reading.recording, Cow::Owned(_));
     // What is broken cannot be told if it is not in another reading.
     let mut doubt = |why, other: &dyn Fn() -> Outcome| {
         if !checks.iter().any(is_broken) {
@@ -154,10 +154,8 @@ pub fn judge(
             let why = "it hangs on when losses were marked, which no packet shows";
             doubt(why, &|| reading.judge(marks));
         }
-        for by in SHIFTS {
-            if !reading.recording.may_shift(by) {
-                continue;
-            }
+        let shifts = SHIFTS.into_iter().filter(|_| is_off);
+        for by in shifts.filter(|by| reading.recording.may_shift(*by)) {
             let why = "it hangs on a millisecond between the sender and where it was recorded";
             doubt(why, &|| reading.shifted(by).usual());
         }

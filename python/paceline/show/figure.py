@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -148,6 +148,9 @@ def styled(look: Look | None = None, **settings: Any) -> Iterator[None]:
 class Drawing(Figure):
     """A figure that a notebook shows; it is saved with the settings with which it was drawn."""
 
+    #: Whether somebody chose its size.
+    is_sized = False
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         FigureCanvasAgg(self)
@@ -157,7 +160,7 @@ class Drawing(Figure):
         """Save it, the same bytes each time."""
         suffix = Path(fname).suffix[1:] if isinstance(fname, str | PathLike) else "png"
         options.setdefault("metadata", _METADATA.get(options.get("format") or suffix))
-        with _saving(self.settings):
+        with _saving(self.settings, is_sized=self.is_sized):
             super().savefig(fname, **options)
 
     def _repr_png_(self) -> bytes:
@@ -171,7 +174,8 @@ def canvas(width: float, height: float, title: str, look: Look | None = None) ->
     """
     size = (look or Look()).inches(width, height)
     figure = Drawing(figsize=size, layout="constrained", dpi=150)
-    if title and (look is None or look.size is None):
+    figure.is_sized = look is not None and look.size is not None
+    if title and not figure.is_sized:
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     return figure
 
@@ -277,20 +281,23 @@ _METADATA: dict[str, dict[str, Any]] = {
 def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
     """Return a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
     out = BytesIO()
-    with _saving(getattr(figure, "settings", SETTINGS)):
+    is_sized = getattr(figure, "is_sized", False)
+    with _saving(getattr(figure, "settings", SETTINGS), is_sized=is_sized):
         figure.savefig(out, format=format, metadata=_METADATA[format])
     return out.getvalue()
 
 
 @contextmanager
-def _saving(settings: Mapping[Any, Any]) -> Iterator[None]:
+def _saving(settings: Mapping[Any, Any], *, is_sized: bool = False) -> Iterator[None]:
     """Save with settings; raises `ArgumentError` if this machine lacks something for them."""
     with mpl.rc_context(), warnings.catch_warnings():
         mpl.rcdefaults()
         mpl.rcParams.update(dict(settings))
         # For a name in a script that no font here has, the picture shows boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
-        warnings.filterwarnings("error", "constrained_layout not applied")
+        # A chosen size may be too small; at its own, a long label may be cut.
+        action: Literal["error", "ignore"] = "error" if is_sized else "ignore"
+        warnings.filterwarnings(action, "constrained_layout not applied")
         try:
             yield
         except UserWarning:

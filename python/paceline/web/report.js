@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 7a767e38313e459261645a1296bb3e1a2cfeb88b05f09e85699348d2d40a2068
+// Built from web/ by `make web`. Sources: sha256 1cf282d9e9712ef5c917a986a3be6cb0ce68ed69ad4ab2005cc12ad6882869f7
 "use strict";
 (() => {
   // src/chart.ts
