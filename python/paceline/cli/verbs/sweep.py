@@ -51,7 +51,7 @@ class Options:
     """The options of the command."""
 
     out: Path | None = None
-    """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep, with a hash after `--over` or `--repeats`."""
+    """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep; --over and --repeats add a hash."""
     over: Annotated[list[str] | None, Parameter(negative="")] = None
     """KEY=VALUES: vary this key instead of those in [sweep]; may be repeated."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
