@@ -1,6 +1,6 @@
 //! Links, their queues and impairments; routes over them.
 
-use paceline_units::{AckFilter, Direction, Duration, Policer, Rate, Site, Size};
+use paceline_units::{Direction, Duration, Policer, Rate, Site, Size};
 
 use super::Check;
 use crate::event::PathChange;
@@ -54,15 +54,7 @@ impl Check<'_> {
                     let hint = "give the direction a rate, or leave out its queue";
                     self.found.bad(&key, message, hint);
                 }
-                (None, None) => {
-                    self.keys(&at, &back.link);
-                    if back.link.ack_filter != AckFilter::Off {
-                        let key = format!("{at}.ack_filter");
-                        let message = format!("`{key}` has no rate, so no ACK would wait in it");
-                        let hint = "give the direction a rate, or leave out its filter";
-                        self.found.bad(&key, message, hint);
-                    }
-                }
+                (None, None) => self.keys(&at, &back.link),
             }
         }
     }
