@@ -211,6 +211,8 @@ const CASES: &[Case] = &[
         "a return direction that an event changes and there is none",
         "[[events]]\nwhen = \"1 s\"\npath.return.loss = \"1 %\"\n"
     ),
+    replace!("an ack filter where nothing waits",
+        "[[flows]]" => "[path.return]\nack_filter = \"cake\"\n[[events]]\nwhen = \"1 s\"\npath.return.ack_filter = \"cake-aggressive\"\n[[flows]]"),
     replace!("changes of a return direction that are wrong",
         "[[flows]]" => "[path.return]\nloss = \"1 %\"\n[[events]]\nwhen = \"1 s\"\npath.return = { rate = \"1 Mbit/s\" }\n[[events]]\nwhen = \"2 s\"\npath.return = { loss = \"101 %\" }\n[[events]]\nwhen = \"3 s\"\nfor = \"1 s\"\npath.return.drop = \"1 packet\"\n[[events]]\nwhen = \"4 s\"\nfor = \"1 s\"\npath.return.loss = \"2 %\"\n[[events]]\nwhen = \"4.5 s\"\npath.return.loss = \"3 %\"\n[[events]]\nwhen = \"6 s\"\npath.return = {}\n[[flows]]"),
     append!(

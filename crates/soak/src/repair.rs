@@ -155,6 +155,7 @@ fn leave_out(drawer: &mut Drawer<'_>, draft: &mut Json, mut steps: Vec<Step>) {
             .find(|(name, _)| *name == key)
             .map(|(_, value)| json!(value))
     };
+    let queue = json!({ "size": "1 bdp" });
     match (last, inside) {
         // A table with an error inside loses one entry at a time, and finally goes itself.
         (_, Some(inner)) if drawer.rng.below(3) > 0 => {
@@ -165,7 +166,8 @@ fn leave_out(drawer: &mut Drawer<'_>, draft: &mut Json, mut steps: Vec<Step>) {
         }
         (Step::Key(key), _) => match plain(&key) {
             Some(plain) if parent[&key] != plain => parent[&key] = plain,
-            _ if key == "queue" => parent[&key] = json!({ "size": "1 bdp" }),
+            // A direction without a rate has no queue, not even a plain one.
+            _ if key == "queue" && parent[&key] != queue => parent[&key] = queue,
             _ => drop(parent.as_object_mut().map(|entries| entries.remove(&key))),
         },
         (Step::Place(place), _) => drop(parent.as_array_mut().map(|entries| entries.remove(place))),

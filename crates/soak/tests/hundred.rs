@@ -57,7 +57,7 @@ fn a_hundred_scenarios_end_in_records_that_hold_together() {
     assert!(failures.is_empty(), "{failures:#?}\n{again}");
     // Few exceed the budget, or cannot be repaired.
     let judged = judged.into_inner();
-    assert!(judged >= 85, "only {judged} of 100 were judged");
+    assert!(judged >= 90, "only {judged} of 100 were judged");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn every_key_is_drawn() {
     let schema = Schema::new();
     let mut missing: BTreeSet<String> = keys(&schema);
     assert!(missing.len() > 300, "{} keys", missing.len());
-    for seed in 0..12_000 {
+    for seed in 0..4_000 {
         let Some(draft) = draw(&schema, seed, |_| vec![]) else {
             continue;
         };

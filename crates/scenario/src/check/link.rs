@@ -1,6 +1,6 @@
 //! Links, their queues and impairments; routes over them.
 
-use paceline_units::{Direction, Duration, Policer, Rate, Site, Size};
+use paceline_units::{AckFilter, Direction, Duration, Policer, Rate, Site, Size};
 
 use super::Check;
 use crate::event::PathChange;
@@ -54,7 +54,10 @@ impl Check<'_> {
                     let hint = "give the direction a rate, or leave out its queue";
                     self.found.bad(&key, message, hint);
                 }
-                (None, None) => self.keys(&at, &back.link),
+                (None, None) => {
+                    self.keys(&at, &back.link);
+                    self.filters(&at, Some(back.link.ack_filter));
+                }
             }
         }
     }
@@ -191,7 +194,20 @@ impl Check<'_> {
                 let hint = "give the direction a rate and a queue at the start";
                 self.found.bad(&key, message, hint);
             }
+            Some((_, section)) if section.rate.is_none() => {
+                self.filters(&format!("{at}.return"), back.keys.ack_filter);
+            }
             _ => {}
+        }
+    }
+
+    /// A direction without a rate: no ACK waits there.
+    fn filters(&mut self, at: &str, filter: Option<AckFilter>) {
+        if filter.unwrap_or_default() != AckFilter::Off {
+            let key = format!("{at}.ack_filter");
+            let message = format!("`{key}` has no rate, so no ACK would wait for it");
+            let hint = "give the direction a rate and a queue, or leave out its filter";
+            self.found.bad(&key, message, hint);
         }
     }
 
