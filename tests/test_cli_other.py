@@ -1,4 +1,4 @@
-"""``paceline check``, ``list``, ``report`` and the help."""
+"""``paceline check``, ``list``, ``report``, ``playground``, verbs with parts, and the help."""
 
 from __future__ import annotations
 

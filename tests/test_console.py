@@ -1,4 +1,4 @@
-"""What comes from outside is text: no markup, no emoji, nothing that a terminal obeys."""
+"""What comes from outside is text, which no terminal obeys; and numbers have units."""
 
 from __future__ import annotations
 

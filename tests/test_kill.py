@@ -1,4 +1,4 @@
-"""What is killed, or finds the disk full, is completed by the same command; all else stays."""
+"""What is killed, stopped by a signal, or finds the disk full is completed by the same command."""
 
 from __future__ import annotations
 

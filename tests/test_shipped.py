@@ -1,4 +1,4 @@
-"""What comes with the package, and files to begin with."""
+"""What comes with the package, files to begin with, and what shipped scenarios show."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
 import json
 import os
 import re
@@ -17,10 +15,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-import paceline
 from conftest import SCENARIO
-from paceline.errors import CaptureError
-from paceline.exchange import mahimahi
 
 ROOT = Path(__file__).parents[1]
 
@@ -148,35 +143,3 @@ def test_what_comes_with_it_runs_where_there_is_nothing_else(clean: Path) -> Non
         done = call(clean, "paceline", *arguments)
         assert done.returncode in (0, 3), done.stderr
         assert said in done.stdout
-
-
-# Files of public repositories: captures, logs and results that others wrote, and their figures.
-
-
-_HERE = os.environ.get("PACELINE_PUBLIC_FILES")
-with (Path(__file__).parent / "public_files.csv").open(encoding="utf-8", newline="") as _file:
-    _ROWS = list(csv.DictReader(_file))
-
-
-@pytest.mark.parametrize("row", _ROWS, ids=lambda row: f"{row['repository']}/{row['path']}")
-def test_a_public_file(row: dict[str, str]) -> None:
-    file = Path(_HERE or "") / row["repository"] / row["path"]
-    if _HERE is None or not file.is_file():
-        pytest.skip("PACELINE_PUBLIC_FILES names no folder with this file")
-    if hashlib.sha256(file.read_bytes()).hexdigest() != row["sha256"]:
-        pytest.skip("it is another version of the file")
-    if row["format"] == "mahimahi":
-        count, last = mahimahi.opportunities(file.read_text().splitlines())
-        assert (count, last) == (int(row["sent_packets"]), int(row["goodput_bytes"]))
-        return
-    if row["error"]:
-        with pytest.raises(CaptureError) as caught:
-            paceline.Run.capture(file)
-        assert str(caught.value) == row["error"]
-        return
-    run = paceline.Run.capture(file)
-    assert run.backend == row["format"]
-    for name in ("goodput_bytes", "sent_packets", "retransmitted_packets"):
-        known = run.flows[name].drop_nulls()
-        assert (str(known.sum()) if len(known) else "") == row[name], name
-    assert run.flows.height == int(row["flows"])

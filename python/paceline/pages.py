@@ -102,7 +102,10 @@ class Points(TypedDict):
     seeds: list[int]
     total: Annotated[int, "How many points there are: of many, only some are in `points`."]
     points: list[GridPoint]
-    picture: Annotated[Picture | None, "None over three axes and more: the table is a heat map."]
+    picture: Annotated[
+        Picture | None,
+        "None over three axes and more, or for more than 12 lines: the table is a heat map.",
+    ]
 
 
 class Shipped(TypedDict):

@@ -97,7 +97,7 @@ export interface Points {
   /** How many points there are: of many, only some are in `points`. */
   total: number;
   points: GridPoint[];
-  /** None over three axes and more: the table is a heat map. */
+  /** None over three axes and more, or for more than 12 lines: the table is a heat map. */
   picture: Picture | null;
 }
 

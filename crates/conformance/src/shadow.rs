@@ -56,12 +56,37 @@ fn is_broken(check: &Check) -> bool {
     check.verdict == Verdict::Broken
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// Of the times at which its ACKs may have arrived those that fit best, by marks as usual.
+    fn best(
+        recording: &'a Recording,
+        pace: &'a Pace,
+        recipe: &'a Recipe,
+        handshake: Option<u64>,
+    ) -> (Self, Outcome) {
+        let as_recorded = || Self {
+            recording: Cow::Borrowed(recording),
+            pace,
+            recipe,
+            handshake,
+        };
+        let mut best = (as_recorded(), as_recorded().usual());
+        if best.1.2.iter().any(is_broken) {
+            for by in recording.offsets() {
+                let other = as_recorded().shifted(by);
+                let outcome = other.usual();
+                if outcome.1 > best.1.1 {
+                    best = (other, outcome);
+                }
+            }
+        }
+        best
+    }
+
     fn shifted(&self, by: i64) -> Self {
-        let later = |rtt: u64| rtt.saturating_add_signed(by).max(1);
         Self {
             recording: Cow::Owned(self.recording.shifted(by)),
-            handshake: self.handshake.map(later),
+            handshake: self.handshake.map(|rtt| later(rtt, by)),
             ..*self
         }
     }
@@ -82,34 +107,17 @@ impl Reading<'_> {
         let other = self.judge(Marks::WithoutHyStart);
         if other.1 > first.1 { other } else { first }
     }
+}
 
-    /// By marks as usual, at the times of its ACKs that fit best.
-    fn best(mut self) -> (Self, Outcome) {
-        let mut best = self.usual();
-        if best.2.iter().any(is_broken) {
-            for by in self.recording.offsets() {
-                let other = self.shifted(by);
-                let outcome = other.usual();
-                if outcome.1 > best.1 {
-                    (self, best) = (other, outcome);
-                }
-            }
-        }
-        (self, best)
-    }
+/// A round trip whose ACK is so many nanoseconds later.
+pub fn later(rtt: u64, by: i64) -> u64 {
+    rtt.saturating_add_signed(by).max(1)
 }
 
 /// Follows a flow by the shadow of a controller.
 pub fn follow(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) -> Followed {
-    let pace = &Pace::of(recording);
-    let recording = Cow::Borrowed(recording);
-    let reading = Reading {
-        recording,
-        pace,
-        recipe,
-        handshake,
-    };
-    reading.best().1.0
+    let (_, (followed, ..)) = Reading::best(recording, &Pace::of(recording), recipe, handshake);
+    followed
 }
 
 /// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
@@ -121,14 +129,9 @@ pub fn judge(
     handshake: Option<u64>,
     thorough: bool,
 ) -> Judgement {
-    let pace = &Pace::of(recording);
-    let reading = Reading {
-        recording: Cow::Borrowed(recording),
-        pace,
-        recipe,
-        handshake,
-    };
-    let (reading, (followed, likeness, mut checks)) = reading.best();
+    let pace = Pace::of(recording);
+    let (reading, (followed, likeness, mut checks)) =
+        Reading::best(recording, &pace, recipe, handshake);
     // It fits better with its ACKs at other times: it was not recorded at the sender.
     let is_off = matches!(reading.recording, Cow::Owned(_));
     // What is broken cannot be told if it is not in another reading.
@@ -154,8 +157,8 @@ pub fn judge(
             let why = "it hangs on when losses were marked, which no packet shows";
             doubt(why, &|| reading.judge(marks));
         }
-        let shifts = SHIFTS.into_iter().filter(|_| is_off);
-        for by in shifts.filter(|by| reading.recording.may_shift(*by)) {
+        let shifts = if is_off { &SHIFTS[..] } else { &[] };
+        for &by in shifts.iter().filter(|by| reading.recording.may_shift(**by)) {
             let why = "it hangs on a millisecond between the sender and where it was recorded";
             doubt(why, &|| reading.shifted(by).usual());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use paceline_conformance::shadow::{Check, Kind, Moment, Recording, Row, follow, judge};
+use paceline_conformance::shadow::{Check, Kind, Moment, Recording, Row, follow, judge, later};
 use paceline_congestion::options::{OptionKind, OptionValue};
 use paceline_congestion::{controllers, recipe};
 use paceline_units::{Duration, Gain};
@@ -65,10 +65,9 @@ impl Packets {
 
     /// The same flow with each ACK so many nanoseconds later.
     fn shifted(&self, py: Python<'_>, by_ns: i64) -> Self {
-        let later = |rtt: u64| rtt.saturating_add_signed(by_ns).max(1);
         Self {
             recording: py.detach(|| self.recording.shifted(by_ns)),
-            handshake: self.handshake.map(later),
+            handshake: self.handshake.map(|rtt| later(rtt, by_ns)),
         }
     }
 

@@ -206,10 +206,10 @@ class Sweep:
         """Draw a metric, or several, along the key `x`: a line for each value of `hue`.
 
         By default that is the first metric along the longest axis of numbers, with lines for the
-        next axis; what else varies is in panels of their own. Along one axis, the same metric of
-        several flows has a line for each. Bands are 95 % intervals. `style` is a file of matplotlib
-        (``.mplstyle``); `size` is one for a paper, such as ``one-column`` or ``3.5x2.4in``, whose
-        caption has the title.
+        first axis of names, or else for the last axis; what else varies is in panels of their own.
+        Along one axis, the same metric of several flows has a line for each. Bands are 95 %
+        intervals. `style` is a file of matplotlib (``.mplstyle``); `size` is one for a paper, such
+        as ``one-column`` or ``3.5x2.4in``, whose caption has the title.
         """
         from paceline.show.figure import Look
         from paceline.study.sweep.picture import draw
