@@ -250,8 +250,8 @@ def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> l
     told += [note for one in found if one.fitted is not None for note in one.fitted.notes]
     if any(one.fitted is not None for one in found):
         told.append(
-            "A fitted capacity contains the reaction of flows that shared the path: beside another "
-            "controller they take another share."
+            "If other flows shared the path, the fitted rate depends on how they reacted: beside "
+            "another controller, they would take another share."
         )
     if advice is not None and advice.swept:
         names = " and ".join(fit.LABELS.get(n, study.WORDS.get(n, n)) for n in advice.swept)
