@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 1cf282d9e9712ef5c917a986a3be6cb0ce68ed69ad4ab2005cc12ad6882869f7
+// Built from web/ by `make web`. Sources: sha256 e3032779c4ed246bae3869acecd654f06c09a6f494dcba68ef871915d8d38b30
 "use strict";
 (() => {
   // src/chart.ts
