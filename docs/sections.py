@@ -3,7 +3,7 @@
 Code names the section of its source in a comment: the source in full (`RFC 8985 7.4.2`,
 `draft-ietf-ccwg-bbr-06 4.1.2.3, 4.1.2.4`), or its number alone, in brackets, after `section` or
 before a colon, which is then of the file's own source: the first one that the file's first comment
-names, or that of its folder. `docs/sources` holds what sections there are.
+names, or that of its folder. `docs/sources.txt` holds what sections there are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = Path(__file__).parent / "sources"
+SOURCES = Path(__file__).parent / "sources.txt"
 CRATES = ("congestion", "recovery")
 
 NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*"
@@ -44,14 +44,14 @@ class Mention:
     is_test: bool
 
 
-def titles() -> dict[str, dict[str, str]]:
-    """Read the sections of each source: their titles by their numbers."""
-    found = {}
-    for path in sorted(SOURCES.glob("*.txt")):
-        lines = path.read_text().splitlines()[1:]
-        name = path.stem.replace("rfc", "RFC ") if path.stem.startswith("rfc") else path.stem
-        found[name] = dict(line.split(" ", 1) for line in lines if line)
-    return found
+def sources() -> dict[str, tuple[str, dict[str, str]]]:
+    """Read the sources: the title of each, and those of its sections by their numbers."""
+    read = {}
+    for block in SOURCES.read_text().split("\n\n"):
+        first, *lines = block.strip().splitlines()
+        name, title = first.split(": ", 1)
+        read[name] = title, dict(line.split(" ", 1) for line in lines)
+    return read
 
 
 def own_source(path: Path) -> str:
@@ -118,20 +118,19 @@ def named(said: str, own: str) -> list[tuple[str, str]]:
 
 def unknown(found: list[Mention]) -> list[Mention]:
     """Find those of sections that their source, if it is known here, does not have."""
-    known = titles()
-    return [m for m in found if m.source in known and m.number not in known[m.source]]
+    known = sources()
+    return [m for m in found if m.source in known and m.number not in known[m.source][1]]
 
 
 def page() -> str:
     """Write the page: for each source its sections, with functions and tests."""
     by: dict[tuple[str, str], list[Mention]] = defaultdict(list)
-    found, known = mentions(), titles()
+    found, known = mentions(), sources()
     for mention in found:
         by[mention.source, mention.number].append(mention)
     others = sorted({mention.source for mention in found} - known.keys())
     parts = [HEAD + f"\nNamed in the code, without a list here: {', '.join(others)}.\n"]
-    for source, sections in known.items():
-        about = (SOURCES / f"{source.replace('RFC ', 'rfc')}.txt").read_text().splitlines()[0]
+    for source, (about, sections) in known.items():
         rows = []
         for number, title in sections.items():
             there = by[source, number]
@@ -150,5 +149,5 @@ HEAD = """<!-- Written by docs/generate.py. -->
 Where each section of a source is carried out: the functions, types and fields whose comments name
 it, and the tests that do. A section without either says what things are for, or has nothing to be
 carried out here, or is [left out](../divergences.md). A test holds every number that the code names
-against the source's own list (`docs/sources`).
+against the source's own list (`docs/sources.txt`).
 """
