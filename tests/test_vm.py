@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pytest
@@ -228,6 +229,15 @@ def test_options_that_a_kernel_does_not_take(
             'queue.mark = { threshold = "1 ms" }',
             "the machine has no such early signal",
         ),
+        ('return = { ack_thinning = "4 packets" }', "netem does this otherwise, or not at all"),
+        (
+            'return = { rate = "1 Mbit/s", queue = { kind = "dualpi2", size = "9 kB" } }',
+            "the machine has no such queue",
+        ),
+        (
+            'return = { rate = "1 Gbit/s", queue.size = "9 kB" }',
+            "the machine runs no faster than 400 Mbit/s",
+        ),
     ],
 )
 def test_what_queues_of_a_kernel_cannot_do_is_refused(
@@ -321,6 +331,56 @@ def test_a_kernel_loses_more_after_a_change(snapshot: str) -> None:
         kinds = dict(rows.filter(times).group_by("kind").len().iter_rows())
         sent = kinds["send"] + kinds.get("retransmit", 0)
         assert least <= 1 - kinds["deliver"] / sent <= most
+
+
+RETURN = '[path.return]\nrate = "100 kbit/s"\nqueue.size = "20 packets"\n'
+
+
+def test_acks_wait_on_the_return_path_of_a_kernel(snapshot: str) -> None:
+    # 52 bytes at 100 kbit/s: an ACK each 4.16 ms, and 21 of them are in the queue or in service.
+    text = ONE_FLOW.replace("[[flows]]", f"{RETURN}[[flows]]")
+    run = paceline.run(text, backend="vm")
+    assert run.packets is not None
+    acks = run.packets.filter((pl.col("kind") == "ack") & (pl.col("t_ns") > 2_000_000_000))
+    gaps = acks["t_ns"].unique().sort().diff().drop_nulls()
+    assert 4.1e6 < float(gaps.median() or 0) < 4.2e6
+    back = run.queue.filter(pl.col("link") == 1)
+    assert back["backlog_packets"].max() == 20
+    assert int(back["dropped_packets"].max() or 0) > 100
+    assert set(back["rate_bps"]) == {100_000}
+    likely = run.samples.filter(pl.col("t_ns") > 3_000_000_000)["rtt_ns"].median()
+    assert isinstance(likely, float)
+    assert likely > 20e6 + 20 * 4.16e6
+
+
+def test_a_kernel_loses_the_acks_that_the_simulator_loses(snapshot: str) -> None:
+    # Without a rate nothing waits there. The ACK of the handshake has no row, but counts.
+    text = ONE_FLOW.replace("[[flows]]", '[path.return]\nloss = "30 %"\n[[flows]]')
+    text = text.replace("cubic-linux", "bbr1") + 'ack = "linux"\n'
+    backends: tuple[Literal["sim", "vm"], ...] = ("sim", "vm")
+    for backend in backends:
+        row = paceline.run(text, backend=backend).queue.filter(pl.col("link") == 1)[-1]
+        share = row["dropped_packets"][0] / row["offered_packets"][0]
+        assert 0.26 < share < 0.34, backend
+        assert row["rate_bps"][0] is None
+
+
+def test_an_upload_shares_the_return_path_of_a_kernel_with_acks(snapshot: str) -> None:
+    # An upload of a kernel alone fills the link up; beside a download both lose some.
+    back = RETURN.replace("100 kbit", "2 Mbit")
+    up = '[[flows]]\ncc = "reno"\ndirection = "up"\n'
+    text = ONE_FLOW.replace("[[flows]]", f"{back}[[flows]]")
+    for alone in (True, False):
+        here = text.split("[[flows]]")[0] + up if alone else text + up
+        run = paceline.run(here, backend="vm")
+        flow = run.summary["flows"][-1]
+        assert flow["goodput_bps"] > (1.7e6 if alone else 0.5e6)
+        assert flow["rtt_p50_ns"] > 40e6
+        assert run.packets is not None
+        rows = run.packets.filter(pl.col("flow") == len(run.summary["flows"]) - 1)
+        kinds = dict(rows.group_by("kind").len().iter_rows())
+        assert 0 <= kinds["send"] + kinds.get("retransmit", 0) - kinds["deliver"] < 60
+        assert kinds["ack"] > 100
 
 
 def test_red_of_a_kernel_drops_before_its_queue_is_full(snapshot: str) -> None:

@@ -10,7 +10,7 @@ use crate::bounds::time;
 use crate::document::{Node, Value};
 use crate::engines::ALL;
 use crate::limits;
-use crate::link::{LinkKeyChanges, RETURN};
+use crate::link::LinkKeyChanges;
 use crate::reader::{Read, Reader};
 use crate::scenario::Scenario;
 use crate::section::{plain_keys, section};
@@ -44,7 +44,7 @@ section! {
         /// Changes of the link.
         keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
         /// Changes of the link's return direction.
-        r#return: Option<ReturnChange>, on RETURN;
+        r#return: Option<ReturnChange>, on ALL;
     }
 }
 

@@ -13,7 +13,6 @@ use crate::document::{Node, Value};
 use crate::engines::{ALL, Honoured, hosted, simulated};
 use crate::host::HostSection;
 use crate::limits;
-use crate::link::RETURN;
 use crate::packets::Packets;
 use crate::reader::{Read, Reader};
 use crate::section::{plain_keys, section};
@@ -52,10 +51,10 @@ section! {
         route: Option<Vec<String>>, on ALL;
         /// Whether their data goes down, over the links of `route`, or up, over the return directions
         /// of these. ACKs take the other way.
-        direction: Direction => Direction::Down, on RETURN;
+        direction: Direction => Direction::Down, on ALL;
         /// The links whose return directions they cross, by name and in order. Unset: those of `route`
         /// that have one, from the last to the first.
-        return_route: Option<Vec<String>>, on RETURN;
+        return_route: Option<Vec<String>>, on ALL;
         /// The workload of the application.
         app: App = App::Bulk, on ALL;
         /// The congestion window at the start.

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::bounds::{Findings, below, mtu, packets, rate, share, time};
 use crate::document::{Node, Value, join};
-use crate::engines::{ALL, Honoured, hosted};
+use crate::engines::ALL;
 use crate::limits;
 use crate::link_keys::{Ended, link_keys};
 use crate::packets::Packets;
@@ -65,7 +65,7 @@ section! {
         /// The keys that every link has.
         link: LinkKeys = LinkKeys::default(), on ALL;
         /// Its return direction. Unset: never congested, and not recorded.
-        r#return: Option<ReturnSection>, on RETURN;
+        r#return: Option<ReturnSection>, on ALL;
         /// The largest IP packet, headers included.
         mtu: Bytes = Bytes::new(1500), in mtu(), on ALL;
     }
@@ -85,12 +85,9 @@ section! {
         /// The keys that every link has.
         link: LinkKeys = LinkKeys::default(), on ALL;
         /// Its return direction. Unset: never congested, and not recorded.
-        r#return: Option<ReturnSection>, on RETURN;
+        r#return: Option<ReturnSection>, on ALL;
     }
 }
-
-/// Which engines have links with two directions.
-pub(crate) const RETURN: Honoured = hosted("the machine's return path has no queue");
 
 section! {
     /// The return direction of a link, which ACKs cross. An empty table is a direction that only counts.

@@ -193,7 +193,7 @@ impl Scenario {
     }
 
     /// The keys of a link or of a return direction, by its number.
-    pub(crate) fn link_keys(&self, number: usize) -> &LinkKeys {
+    pub fn link_keys(&self, number: usize) -> &LinkKeys {
         let other = number.checked_sub(1).and_then(|n| self.links.get(n));
         match (self.return_at(number), other) {
             (Some((_, back)), _) => &back.link,

@@ -88,8 +88,14 @@ impl Flow {
         let name = body.get(FLOW_BODY..).unwrap_or_default();
         let address = sys::address(word(body, 0), wire::PORT);
         let clamp = (clamp != [0; 4]).then_some(clamp);
+        let flags = u32::from_le_bytes(word(body, 12));
+        let hosts = match flags & wire::UP {
+            0 => [wire::SENDERS, wire::RECEIVERS],
+            _ => [wire::RECEIVERS, wire::SENDERS],
+        };
+        let [here, there] = hosts.map(|host| wire::NAMESPACE_FD + i32::from(host));
 
-        sys::enter(wire::NAMESPACE_FD + i32::from(wire::RECEIVERS))?;
+        sys::enter(there)?;
         let listener = sys::make_socket(INET, STREAM, TCP)?;
         if let Some(clamp) = clamp {
             sys::set_option(listener, TCP, WINDOW_CLAMP, &clamp)?;
@@ -102,13 +108,13 @@ impl Flow {
         sys::listen_at(listener)?;
         poll.watch(listener, sys::READABLE, tag(number, End::Listener), false)?;
 
-        sys::enter(wire::NAMESPACE_FD + i32::from(wire::SENDERS))?;
+        sys::enter(here)?;
         let sender = sys::make_socket(INET, STREAM, TCP)?;
         sys::set_option(sender, TCP, CONGESTION, name)?;
         if lowat != [0; 4] {
             sys::set_option(sender, TCP, NOTSENT_LOWAT, &lowat)?;
         }
-        if word(body, 12) != [0; 4] {
+        if flags & wire::PACED != 0 {
             // Any maximum but the one that means none turns the kernel's pacing on; this one never
             // limits.
             sys::set_option(sender, SOCKET, MAX_PACING_RATE, &(u64::MAX - 1).to_ne_bytes())?;

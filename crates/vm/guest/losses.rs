@@ -27,9 +27,11 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Loads the program as [`wire::LOSSES_FD`], for as many lists.
-    pub fn load(list: &[u8], lists: usize) -> io::Result<Self> {
-        let lists = lists.min(TURNS as usize);
+    /// Loads the program of a direction ([`wire::Ask::Losses`]).
+    pub fn load(body: &[u8], direction: u16) -> io::Result<Self> {
+        let (lists, rest) = split(body);
+        let (all, list) = split(rest);
+        let lists = lists.min(TURNS.into()) as usize;
         let losses = Self {
             lists: sys::make_map(list.len(), lists)?,
             counts: sys::make_map(16, lists)?,
@@ -42,12 +44,12 @@ impl Losses {
         sys::set_entry(losses.lists, 0, list)?;
         losses.set_counts(0, [0, u64::MAX])?;
         let bytes = (list.len() - HEAD.min(list.len())) as i32;
-        let program = sys::load_classifier(&program(&losses, bytes))?;
-        sys::renumber(&program, wire::LOSSES_FD)?;
+        let program = sys::load_classifier(&program(&losses, bytes, all != 0))?;
+        sys::renumber(&program, wire::LOSSES_FD + i32::from(direction))?;
         Ok(losses)
     }
 
-    /// The next list, for the packets behind the next `waiting` ones; an empty one loses nothing.
+    /// The next list ([`wire::Ask::LossesAt`]), for the packets behind the next `waiting` ones.
     pub fn change(&mut self, list: &[u8], waiting: u64) -> io::Result<()> {
         let mut current = [0; 8];
         sys::get_entry(self.current, 0, &mut current)?;
@@ -80,6 +82,11 @@ impl Losses {
     }
 }
 
+/// The first word, and what follows it.
+pub fn split(bytes: &[u8]) -> (u64, &[u8]) {
+    (word(bytes), bytes.get(8..).unwrap_or_default())
+}
+
 fn word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
 }
@@ -93,8 +100,8 @@ fn op(code: u8, to: u8, from: u8, offset: i16, value: i32) -> u64 {
         | u64::from(value as u32) << 32
 }
 
-/// Counts each packet with data, and each SYN; drops it if its bit among `bytes` is set.
-fn program(maps: &Losses, bytes: i32) -> Vec<u64> {
+/// Counts each packet with data, and each SYN, or `all`; drops it if its bit among `bytes` is set.
+fn program(maps: &Losses, bytes: i32, all: bool) -> Vec<u64> {
     const MOVE: u8 = 0xbf;
     const SET: u8 = 0xb7;
     const ADD: u8 = 0x07;
@@ -137,19 +144,21 @@ fn program(maps: &Losses, bytes: i32) -> Vec<u64> {
             op(IF_EQUAL, 0, 0, PASS, 0),
         ]
     };
-    let mut program = vec![
-        op(MOVE, 6, 1, 0, 0),
-        op(PACKET_BYTE, 0, 0, 0, FLAGS),
-        op(IF_BITS, 0, 0, 6, SYN),
-        op(PACKET_BYTE, 0, 0, 0, LENGTH),
-        op(SHIFT_RIGHT, 0, 0, 0, 2),
-        op(AND, 0, 0, 0, 0x3c),
-        op(ADD, 0, 0, 0, HEADERS),
-        op(LOAD_WORD, 1, 6, 0, 0),
-        op(IF_AT_LEAST_REGISTER, 0, 1, PASS, 0),
-        // The key of the maps.
-        op(STORE_WORD, STACK, 0, -4, 0),
-    ];
+    let mut program = vec![op(MOVE, 6, 1, 0, 0)];
+    if !all {
+        program.extend([
+            op(PACKET_BYTE, 0, 0, 0, FLAGS),
+            op(IF_BITS, 0, 0, 6, SYN),
+            op(PACKET_BYTE, 0, 0, 0, LENGTH),
+            op(SHIFT_RIGHT, 0, 0, 0, 2),
+            op(AND, 0, 0, 0, 0x3c),
+            op(ADD, 0, 0, 0, HEADERS),
+            op(LOAD_WORD, 1, 6, 0, 0),
+            op(IF_AT_LEAST_REGISTER, 0, 1, PASS, 0),
+        ]);
+    }
+    // The key of the maps.
+    program.push(op(STORE_WORD, STACK, 0, -4, 0));
     program.extend(look_up(maps.current));
     program.extend([
         op(MOVE, 8, 0, 0, 0),

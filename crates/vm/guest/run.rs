@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::process::Command;
 
 use crate::flow::{End, Flow, Stage, untag};
-use crate::losses::Losses;
+use crate::losses::{self, Losses};
 use crate::sys::{self, Event, PacketRing, Poll, Ring, Shared};
 use crate::wire::{self, Ask, Header, Record, SCRIPT, State, Tell};
 
@@ -51,7 +51,8 @@ struct Run<'a> {
     captures: Vec<PacketRing>,
     /// Calls of a controller's functions.
     calls: Option<Ring>,
-    losses: Option<Losses>,
+    /// Of the way there, and of the way back.
+    losses: [Option<Losses>; 2],
     begin: u64,
     /// The same in real time.
     begin_real: u64,
@@ -72,7 +73,7 @@ pub fn run(shared: &Shared) -> io::Result<()> {
         queries: Vec::new(),
         captures: Vec::new(),
         calls: None,
-        losses: None,
+        losses: [None, None],
         begin: 0,
         begin_real: 0,
     };
@@ -189,7 +190,8 @@ impl<'a> Run<'a> {
                 load(crate::loader().args([OBJECT, wire::BBR3]))
             }
             Some(Ask::Losses) => {
-                self.losses = Some(Losses::load(record.body, usize::from(record.number))?);
+                let way = self.losses.get_mut(usize::from(record.number));
+                *way.ok_or(io::ErrorKind::NotFound)? = Some(Losses::load(record.body, record.number)?);
                 Ok(())
             }
             Some(Ask::Trace) => {
@@ -278,8 +280,10 @@ impl<'a> Run<'a> {
             return self.netlink(record.number, record.body);
         }
         if ask == Some(Ask::LossesAt) {
-            let waiting = if record.number == 1 { self.waiting()? } else { 0 };
-            return self.losses.as_mut().map_or(Ok(()), |losses| losses.change(record.body, waiting));
+            let (joins, list) = losses::split(record.body);
+            let waiting = if joins == 1 { self.waiting(number)? } else { 0 };
+            let losses = self.losses.get_mut(number).and_then(Option::as_mut);
+            return losses.map_or(Ok(()), |losses| losses.change(list, waiting));
         }
         let now = self.now();
         let Some(flow) = self.flows.get_mut(number).filter(|flow| flow.stage != Stage::Over) else {
@@ -380,12 +384,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// How many packets wait at the first query's discipline.
-    fn waiting(&self) -> io::Result<u64> {
+    /// How many packets wait at the first discipline of a direction's queries.
+    fn waiting(&self, direction: usize) -> io::Result<u64> {
         const HEADERS: usize = 16 + 20;
         const STATS2: u16 = 7;
         const QUEUE: u16 = 3;
-        let (namespace, message) = self.queries.first().ok_or(io::ErrorKind::NotFound)?;
+        let query = self.queries.get(direction * wire::QUERIES);
+        let (namespace, message) = query.ok_or(io::ErrorKind::NotFound)?;
         let socket = self.routing[usize::from(*namespace)];
         sys::write(socket, message)?;
         let mut buffer = [0; 8192];
@@ -411,9 +416,11 @@ impl<'a> Run<'a> {
     }
 
     fn counters(&mut self, now: u64) {
-        let entered = sys::enter(wire::NAMESPACE_FD + i32::from(wire::SENDERS));
-        let text = entered.and_then(|()| fs::read("/proc/thread-self/net/netstat"));
-        self.log.tell(Tell::Counters, 0, now, &text.unwrap_or_default());
+        for host in [wire::SENDERS, wire::RECEIVERS] {
+            let entered = sys::enter(wire::NAMESPACE_FD + i32::from(host));
+            let text = entered.and_then(|()| fs::read("/proc/thread-self/net/netstat"));
+            self.log.tell(Tell::Counters, host.into(), now, &text.unwrap_or_default());
+        }
     }
 }
 

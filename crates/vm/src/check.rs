@@ -3,7 +3,7 @@
 use paceline_emulator::linux::check_tcp;
 use paceline_experiment::Plan;
 use paceline_path::{Aqm, Pie, Red};
-use paceline_scenario::{Diagnostic, Engine, LinkKey, RateSource, Scenario};
+use paceline_scenario::{Diagnostic, Engine, FlowGroup, LinkKey, Queue, RateSource, Scenario};
 use paceline_units::{Frequency, Gain, Rate, Size};
 
 use crate::bbr3::Controllers;
@@ -14,6 +14,10 @@ const MOST_FLOWS: u64 = 1_000;
 /// Above this rate the guest's processor is saturated, whatever the scenario.
 const MAX_RATE: Rate = Rate::from_bps(400_000_000);
 
+/// What helps where nothing does.
+const SIM: &str = "run it in the simulator, or leave it out";
+const OTHERWISE: &str = "netem does this otherwise, or not at all";
+
 /// All errors in a scenario for the machine.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = check_tcp(scenario, Engine::Vm);
@@ -21,7 +25,7 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut say = |key: String, message: &str, hint: &str| {
         wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
     };
-    let sim = "run it in the simulator, or leave it out";
+    let sim = SIM;
     if scenario.flow_count() > MOST_FLOWS {
         let message = format!("the machine runs no more than {MOST_FLOWS} flows");
         say("flows".into(), &message, "run it in the simulator");
@@ -33,69 +37,47 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             sim,
         );
     }
-    match &scenario.path.rate {
-        RateSource::Fixed(rate) if *rate > MAX_RATE => {
-            let message = format!("the machine runs no faster than {MAX_RATE}");
-            say(
-                "path.rate".into(),
-                &message,
-                "choose a lower rate, or another backend",
-            );
-        }
-        RateSource::Fixed(_) => {}
-        _ => say(
-            "path.rate".into(),
-            "a kernel's queues follow no recorded trace",
-            sim,
+    let unusual = |group: &&FlowGroup| group.return_route.as_ref().is_some_and(Vec::is_empty);
+    if scenario.path.r#return.is_some() && scenario.flows.iter().any(|group| unusual(&group)) {
+        let message = "all packets of the machine cross both directions of the path";
+        say("flows".into(), message, "leave return_route out");
+    }
+    let back = scenario.path.r#return.as_ref();
+    let directions = [
+        (
+            "path",
+            Some(&scenario.path.rate),
+            Some(&scenario.path.queue),
         ),
-    }
-    let queue = &scenario.path.queue;
-    for (number, signal) in queue.early_signals.iter().enumerate() {
-        let key = format!("path.queue.{}", signal.name);
-        match Aqm::named(signal.name, &signal.options) {
-            Some(Aqm::Red(red)) if number == 0 && queue.kind.name == "droptail" => {
-                for (option, message, hint) in beyond_red(&red) {
-                    say(format!("{key}.{option}"), message, &hint);
-                }
-            }
-            _ => say(key, "the machine has no such early signal", sim),
-        }
-    }
-    match Aqm::named(queue.kind.name, &queue.kind.options) {
-        None | Some(Aqm::Codel(_) | Aqm::FqCodel(_)) => {}
-        Some(Aqm::Pie(pie)) => {
-            for key in fixed_in_pie(&pie) {
-                say(
-                    format!("path.queue.{key}"),
-                    "the kernel's PIE has this fixed",
-                    "leave it at its default",
-                );
-            }
-        }
-        Some(_) => say(
-            "path.queue.kind".into(),
-            "the machine has no such queue",
-            sim,
+        (
+            "path.return",
+            back.and_then(|back| back.rate.as_ref()),
+            back.and_then(|back| back.queue.as_ref()),
         ),
-    }
-    let netem = |key: &LinkKey| {
-        matches!(
-            key,
-            LinkKey::Loss(_) | LinkKey::Duplicate(_) | LinkKey::Jitter(_)
-        )
-    };
-    for key in scenario
-        .path
-        .link
-        .at_start()
-        .iter()
-        .filter(|key| !netem(key))
-    {
-        say(
-            format!("path.{}", key.name()),
-            "netem does this otherwise, or not at all",
-            sim,
-        );
+    ];
+    for (number, (at, rate, queue)) in directions.into_iter().enumerate() {
+        match rate {
+            Some(RateSource::Fixed(rate)) if *rate > MAX_RATE => {
+                let message = format!("the machine runs no faster than {MAX_RATE}");
+                let hint = "choose a lower rate, or another backend";
+                say(format!("{at}.rate"), &message, hint);
+            }
+            Some(RateSource::Trace { .. }) => say(
+                format!("{at}.rate"),
+                "a kernel's queues follow no recorded trace",
+                sim,
+            ),
+            Some(RateSource::Fixed(_)) | None => {}
+        }
+        for (key, message, hint) in queue.map(beyond_queue).unwrap_or_default() {
+            say(format!("{at}.{key}"), message, &hint);
+        }
+        if number < scenario.link_count() {
+            let keys = scenario.link_keys(number).at_start();
+            for key in keys.iter().filter(|key| !netem(key)) {
+                say(format!("{at}.{}", key.name()), OTHERWISE, sim);
+            }
+        }
     }
     if let Ok(plan) = Plan::resolve(scenario, 0, "vm") {
         let lanes = plan.ways.delays(scenario.path.rtt).lanes.len();
@@ -106,13 +88,11 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
         }
         for (number, event) in scenario.events.iter().enumerate() {
             let Some(path) = &event.path else { continue };
-            for key in path.keys.keys().filter(|key| !netem(key)) {
-                let message = "netem does this otherwise, or not at all";
-                say(
-                    format!("events[{number}].path.{}", key.name()),
-                    message,
-                    sim,
-                );
+            for change in path.directions(scenario) {
+                for key in change.keys.keys().filter(|key| !netem(key)) {
+                    let key = format!("events[{number}].{}.{}", change.at, key.name());
+                    say(key, OTHERWISE, sim);
+                }
             }
         }
         let beyond = |(_, rate): &(usize, Rate)| *rate == Rate::ZERO || *rate > MAX_RATE;
@@ -122,6 +102,45 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
         }
     }
     wrong
+}
+
+/// What a kernel's queue cannot do as a scenario's does: keys, with alternatives.
+fn beyond_queue(queue: &Queue) -> Vec<(String, &'static str, String)> {
+    let sim = || SIM.to_owned();
+    let mut beyond = Vec::new();
+    for (number, signal) in queue.early_signals.iter().enumerate() {
+        let key = format!("queue.{}", signal.name);
+        match Aqm::named(signal.name, &signal.options) {
+            Some(Aqm::Red(red)) if number == 0 && queue.kind.name == "droptail" => {
+                let options = beyond_red(&red).into_iter();
+                beyond.extend(
+                    options.map(|(option, what, hint)| (format!("{key}.{option}"), what, hint)),
+                );
+            }
+            _ => beyond.push((key, "the machine has no such early signal", sim())),
+        }
+    }
+    match Aqm::named(queue.kind.name, &queue.kind.options) {
+        None | Some(Aqm::Codel(_) | Aqm::FqCodel(_)) => {}
+        Some(Aqm::Pie(pie)) => beyond.extend(fixed_in_pie(&pie).into_iter().map(|key| {
+            let what = "the kernel's PIE has this fixed";
+            (
+                format!("queue.{key}"),
+                what,
+                "leave it at its default".to_owned(),
+            )
+        })),
+        Some(_) => beyond.push(("queue.kind".into(), "the machine has no such queue", sim())),
+    }
+    beyond
+}
+
+/// Whether netem and the program of losses do what a link does.
+fn netem(key: &LinkKey) -> bool {
+    matches!(
+        key,
+        LinkKey::Loss(_) | LinkKey::Duplicate(_) | LinkKey::Jitter(_)
+    )
 }
 
 /// The options of PIE that Linux does not support as a scenario sets them.

@@ -5,15 +5,18 @@
 //! ```
 //!
 //! `r1` has the bottleneck: a token bucket (tbf) with the scenario's queue. `p1` has the
-//! propagation delay of the data and its losses (netem), `r0` that of the ACKs, so that no queue is
-//! on a sender's host, which would see its drops. All sizes count IP packets: a size table of tbf
+//! propagation delay and the losses of what it sends (netem). On the way back `p0` has the token
+//! bucket of the return direction, if there is one, and `r0` delay and losses: no queue is on a
+//! sender's host, which would see its drops. All sizes count IP packets: a size table
 //! subtracts the 14 bytes of Ethernet.
 
+use std::net::Ipv4Addr;
+
 use paceline_emulator::linux::{
-    LOOPBACK, RECEIVERS, Request, RouteMetrics, SENDER, attribute, link_header,
+    LOOPBACK, RECEIVERS, Request, RouteMetrics, SENDER, attribute, link_header, receiver,
 };
 use paceline_path::{Aqm, Codel, Pie, QueueLimit, Red};
-use paceline_units::{Duration, Gain, Rate, Site};
+use paceline_units::{Bytes, Duration, Gain, Rate, Site};
 
 use crate::wire;
 
@@ -23,9 +26,37 @@ const PAIRS: [[(&str, u16, u32); 2]; 3] = [
     [("r1", wire::ROUTER, 11), ("p0", wire::DELAY, 10)],
     [("p1", wire::DELAY, 11), ("d0", wire::RECEIVERS, 10)],
 ];
-const TO_SENDERS: u32 = 10;
-const BOTTLENECK: u32 = 11;
-const FORWARD: u32 = 11;
+/// A device in its namespace.
+type Place = (u16, u32);
+const TO_SENDERS: Place = (wire::ROUTER, 10);
+const TO_RECEIVERS: Place = (wire::DELAY, 11);
+
+/// The direction in which packets cross the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    There,
+    Back,
+}
+
+impl Direction {
+    pub const BOTH: [Self; 2] = [Self::There, Self::Back];
+
+    /// The device of its token bucket.
+    fn bottleneck(self) -> Place {
+        match self {
+            Self::There => (wire::ROUTER, 11),
+            Self::Back => (wire::DELAY, 10),
+        }
+    }
+
+    /// The device behind it, of propagation and losses.
+    fn way(self) -> Place {
+        match self {
+            Self::There => TO_RECEIVERS,
+            Self::Back => TO_SENDERS,
+        }
+    }
+}
 
 const ETHERNET: i32 = 14;
 /// The limit of netem: it never drops for lack of room.
@@ -54,6 +85,8 @@ pub struct Queue {
     pub aqm: Option<Aqm>,
     /// The reference for sizes in BDPs or times.
     pub site: Site,
+    /// The largest packet that it serves.
+    pub largest: Bytes,
 }
 
 /// Creates the pairs of devices, and brings them all up.
@@ -103,32 +136,51 @@ pub fn names() -> impl Iterator<Item = (u16, &'static str)> {
 /// The capture points: the senders' host, and the receivers' host.
 pub const CAPTURES: [(u16, &str); 2] = [(wire::SENDERS, "s0"), (wire::RECEIVERS, "d0")];
 
-/// Addresses and routes; each flow's route carries its TCP settings.
-pub fn routes(flows: &[(std::net::Ipv4Addr, RouteMetrics)], ecn: bool) -> Vec<Placed> {
+/// The address on the senders' host to which a flow sends up.
+pub fn up_receiver(flow: u32) -> Ipv4Addr {
+    let [_, _, c, d] = receiver(flow).octets();
+    Ipv4Addr::new(10, 3, c, d)
+}
+/// The network of those.
+const UP_RECEIVERS: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 3, 0, 0), 16);
+
+/// Addresses and routes; each flow's route carries its TCP settings. Of each flow in turn: those,
+/// and whether it sends up.
+pub fn routes(flows: &[(RouteMetrics, bool)]) -> Vec<Placed> {
     let plain = RouteMetrics::default();
-    let (network, prefix) = RECEIVERS;
-    let all = (network, prefix);
-    let back = (SENDER, 32);
-    let metrics = RouteMetrics { ecn, ..plain };
+    let ecn = flows.iter().any(|(metrics, _)| metrics.ecn);
+    let receives = RouteMetrics { ecn, ..plain };
+    let add = |(namespace, device): Place, from, to, metrics| {
+        (namespace, Request::add_route(device, from, to, metrics))
+    };
+    let (senders, receivers) = ((wire::SENDERS, 10), (wire::RECEIVERS, 10));
     let mut asked = vec![(wire::SENDERS, Request::add_address(10, SENDER))];
-    for (to, metrics) in flows {
-        let route = Request::add_route(10, Some(SENDER), (*to, 32), *metrics);
-        asked.push((wire::SENDERS, route));
+    let mut ends = vec![(SENDER, 32)];
+    if flows.iter().any(|(_, up)| *up) {
+        let (network, prefix) = UP_RECEIVERS;
+        asked.push((wire::SENDERS, Request::add_local(network, prefix)));
+        ends.push(UP_RECEIVERS);
     }
-    asked.extend([
-        (
-            wire::ROUTER,
-            Request::add_route(BOTTLENECK, None, all, plain),
-        ),
-        (
-            wire::ROUTER,
-            Request::add_route(TO_SENDERS, None, back, plain),
-        ),
-        (wire::DELAY, Request::add_route(FORWARD, None, all, plain)),
-        (wire::DELAY, Request::add_route(10, None, back, plain)),
-        (wire::RECEIVERS, Request::add_local(network, prefix)),
-        (wire::RECEIVERS, Request::add_route(10, None, back, metrics)),
-    ]);
+    let mut ups = Vec::new();
+    for (number, (metrics, up)) in (0..).zip(flows) {
+        let (here, there) = (receiver(number), up_receiver(number));
+        asked.push(match up {
+            false => add(senders, Some(SENDER), (here, 32), *metrics),
+            true => add(senders, Some(there), (here, 32), receives),
+        });
+        if *up {
+            ups.push(add(receivers, Some(here), (there, 32), *metrics));
+        }
+    }
+    let (network, prefix) = RECEIVERS;
+    let [there, back] = Direction::BOTH.map(Direction::bottleneck);
+    asked.push(add(there, None, RECEIVERS, plain));
+    asked.extend(ends.iter().map(|end| add(TO_SENDERS, None, *end, plain)));
+    asked.push(add(TO_RECEIVERS, None, RECEIVERS, plain));
+    asked.extend(ends.iter().map(|end| add(back, None, *end, plain)));
+    asked.push((wire::RECEIVERS, Request::add_local(network, prefix)));
+    asked.push(add(receivers, None, (SENDER, 32), receives));
+    asked.extend(ups);
     asked
 }
 
@@ -159,18 +211,19 @@ fn micros(time: Duration) -> Vec<u8> {
 
 /// A queueing discipline; `options` is the content of its own attribute.
 fn qdisc(
-    device: u32,
+    (namespace, device): Place,
     (handle, parent): (u32, u32),
     kind: &str,
     options: &[u8],
     new: bool,
-) -> Request {
+) -> Placed {
     let mut body = traffic(device, handle, parent, 0);
     let kind: Vec<u8> = kind.bytes().chain([0]).collect();
     attribute(&mut body, libc::TCA_KIND, &kind);
     attribute(&mut body, libc::TCA_OPTIONS, options);
-    // Also with a change: the kernel's `qdisc_change` drops a table that is not in the request.
-    if handle == TBF && device == BOTTLENECK && parent == ROOT {
+    // A device counts IP packets. Also with a change: the kernel's `qdisc_change` drops a
+    // table that is not in the request.
+    if parent == ROOT {
         attribute(&mut body, TCA_STAB, &size_table());
     }
     let flags = if new {
@@ -178,7 +231,7 @@ fn qdisc(
     } else {
         0
     };
-    Request::new(libc::RTM_NEWQDISC, flags, body)
+    (namespace, Request::new(libc::RTM_NEWQDISC, flags, body))
 }
 
 const TCA_STAB: u16 = 8;
@@ -195,17 +248,17 @@ fn size_table() -> Vec<u8> {
     nested(&[(TCA_STAB_BASE, base)])
 }
 
-/// The bottleneck's token bucket at `rate`.
+/// The token bucket of a direction at `rate`.
 ///
 /// Its bucket holds one packet, plus what arrives while the guest may be late. A packet leaves it
 /// when a link would begin to transmit it; the netem behind it takes the time of the transmission.
 /// The packets that wait here are those that wait behind a link's packet in service.
-pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
+pub fn bucket(direction: Direction, rate: Rate, queue: &Queue, new: bool) -> Placed {
     const TCA_TBF_PARMS: u16 = 1;
     const TCA_TBF_RATE64: u16 = 4;
     const TCA_TBF_BURST: u16 = 6;
     let bytes = rate.bps() / 8;
-    let burst = queue.site.mtu.get() + rate.volume_in(SLACK).get();
+    let burst = queue.largest.get() + rate.volume_in(SLACK).get();
     // tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate.
     let mut spec = vec![0, 1, 0, 0, 0, 0, 0, 0];
     spec.extend(word(u32::try_from(bytes).unwrap_or(u32::MAX)));
@@ -224,10 +277,13 @@ pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
             word(u32::try_from(burst).unwrap_or(u32::MAX)),
         ),
     ]);
-    (
-        wire::ROUTER,
-        qdisc(BOTTLENECK, (TBF, ROOT), "tbf", &options, new),
-    )
+    qdisc(direction.bottleneck(), (TBF, ROOT), "tbf", &options, new)
+}
+
+/// Counts packets where no rate limits a direction.
+pub fn counter(direction: Direction) -> Placed {
+    let room = word(NETEM_LIMIT);
+    qdisc(direction.bottleneck(), (TBF, ROOT), "pfifo", &room, true)
 }
 
 impl Queue {
@@ -253,7 +309,7 @@ impl Queue {
 }
 
 /// The queue inside the token bucket.
-pub fn queue(queue: &Queue) -> Placed {
+pub fn queue(direction: Direction, queue: &Queue) -> Placed {
     let packets = queue.packets();
     let (kind, options) = match (&queue.aqm, queue.limit) {
         (None, QueueLimit::Packets(_)) => ("pfifo", packets),
@@ -283,10 +339,8 @@ pub fn queue(queue: &Queue) -> Placed {
         // `check` refuses the others.
         (Some(_), _) => ("pfifo", packets),
     };
-    (
-        wire::ROUTER,
-        qdisc(BOTTLENECK, (QUEUE, handle(1, 1)), kind, &options, true),
-    )
+    let place = (QUEUE, handle(1, 1));
+    qdisc(direction.bottleneck(), place, kind, &options, true)
 }
 
 fn codel_options(codel: &Codel, packets: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
@@ -441,17 +495,32 @@ impl Way {
         options
     }
 
-    /// The netem of the data.
-    pub fn forward(&self, new: bool) -> Placed {
-        (
-            wire::DELAY,
-            qdisc(FORWARD, (NETEM, ROOT), "netem", &self.options(), new),
-        )
+    /// The netem of the way to the receivers.
+    pub fn there(&self, new: bool) -> Placed {
+        qdisc(TO_RECEIVERS, (NETEM, ROOT), "netem", &self.options(), new)
+    }
+
+    /// Those of the way back, at the start or changed: a delay, in addition to its own, for each
+    /// lane.
+    pub fn back(&self, delays: &[Duration], new: bool) -> Vec<Placed> {
+        let alone = delays.len() == 1;
+        let lane = |(number, delay): (u32, &Duration)| {
+            let way = Self {
+                delay: self.delay + *delay,
+                ..self.clone()
+            };
+            let place = match alone {
+                true => (NETEM, ROOT),
+                false => (handle(number + 2, 0), handle(1, number + 1)),
+            };
+            qdisc(TO_SENDERS, place, "netem", &way.options(), new)
+        };
+        (0..).zip(delays).map(lane).collect()
     }
 }
 
-/// The program that loses packets, in front of the netem of the data.
-pub fn losses() -> [Placed; 2] {
+/// The program that loses packets, in front of the netem of a direction.
+pub fn losses(direction: Direction) -> [Placed; 2] {
     const HOOKS: u32 = 0xffff_fff1;
     const EGRESS: u32 = 0xffff_fff3;
     const FD: u16 = 6;
@@ -461,73 +530,38 @@ pub fn losses() -> [Placed; 2] {
     const DIRECT: u32 = 1;
     let place = (CLSACT, HOOKS);
     let options = nested(&[
-        (FD, word(wire::LOSSES_FD as u32)),
+        (FD, word(wire::LOSSES_FD as u32 + direction as u32)),
         (NAME, b"losses\0".to_vec()),
         (FLAGS, word(DIRECT)),
     ]);
     let protocol = u32::from((libc::ETH_P_IP as u16).to_be());
-    let mut body = traffic(FORWARD, 0, EGRESS, 1 << 16 | protocol);
+    let (namespace, device) = direction.way();
+    let mut body = traffic(device, 0, EGRESS, 1 << 16 | protocol);
     attribute(&mut body, libc::TCA_KIND, b"bpf\0");
     attribute(&mut body, libc::TCA_OPTIONS, &options);
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     [
-        qdisc(FORWARD, place, "clsact", &[], true),
-        Request::new(libc::RTM_NEWTFILTER, flags, body),
+        qdisc(direction.way(), place, "clsact", &[], true),
+        (namespace, Request::new(libc::RTM_NEWTFILTER, flags, body)),
     ]
-    .map(|request| (wire::DELAY, request))
 }
 
-/// The return paths of the ACKs: a delay for each lane, and each flow's lane.
-pub fn back(delays: &[Duration], lanes: &[usize], seed: u64) -> Vec<Placed> {
-    if let [_] = delays {
-        return back_delays(delays, seed, true);
+/// The bands of the way back, one for each lane, if there is more than one; and each flow's lane.
+pub fn bands(lanes: &[usize], count: usize) -> Vec<Placed> {
+    if count == 1 {
+        return Vec::new();
     }
-    let mut priorities = word(u32::try_from(delays.len()).unwrap_or(u32::MAX));
+    let mut priorities = word(u32::try_from(count).unwrap_or(u32::MAX));
     priorities.extend([0; 16]);
-    let mut asked = vec![qdisc(TO_SENDERS, (NETEM, ROOT), "prio", &priorities, true)];
-    for (flow, lane) in (0..).zip(lanes) {
-        asked.push(to_lane(
-            paceline_emulator::linux::receiver(flow),
-            *lane as u32,
-        ));
-    }
-    let mut asked: Vec<Placed> = asked
-        .into_iter()
-        .map(|request| (wire::ROUTER, request))
-        .collect();
-    asked.extend(back_delays(delays, seed, true));
-    asked
-}
-
-/// The delays of the lanes, at the start or changed. ACKs keep their order, also when the delay
-/// falls.
-pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
-    let alone = delays.len() == 1;
-    let lane = |(number, delay): (u32, &Duration)| {
-        let way = Way {
-            delay: *delay,
-            rate: match new {
-                true => Rate::ZERO,
-                false => Way::IN_ORDER,
-            },
-            jitter: Duration::ZERO,
-            duplicate: Gain::default(),
-            seed,
-        };
-        let place = match alone {
-            true => (NETEM, ROOT),
-            false => (handle(number + 2, 0), handle(1, number + 1)),
-        };
-        (
-            wire::ROUTER,
-            qdisc(TO_SENDERS, place, "netem", &way.options(), new),
-        )
-    };
-    (0..).zip(delays).map(lane).collect()
+    let prio = qdisc(TO_SENDERS, (NETEM, ROOT), "prio", &priorities, true);
+    let lane = |(flow, lane): (u32, &usize)| to_lane(receiver(flow), *lane as u32);
+    std::iter::once(prio)
+        .chain((0..).zip(lanes).map(lane))
+        .collect()
 }
 
 /// A filter (u32): packets from a receiver go into its lane's band.
-fn to_lane(receiver: std::net::Ipv4Addr, lane: u32) -> Request {
+fn to_lane(receiver: Ipv4Addr, lane: u32) -> Placed {
     const CLASSID: u16 = 1;
     const SELECTOR: u16 = 5;
     const TERMINAL: u8 = 1;
@@ -541,29 +575,32 @@ fn to_lane(receiver: std::net::Ipv4Addr, lane: u32) -> Request {
     selector.extend([0; 4]);
     let options = nested(&[(CLASSID, word(handle(1, lane + 1))), (SELECTOR, selector)]);
     let protocol = u32::from((libc::ETH_P_IP as u16).to_be());
-    let mut body = traffic(TO_SENDERS, 0, NETEM, 1 << 16 | protocol);
+    let (namespace, device) = TO_SENDERS;
+    let mut body = traffic(device, 0, NETEM, 1 << 16 | protocol);
     attribute(&mut body, libc::TCA_KIND, b"u32\0");
     attribute(&mut body, libc::TCA_OPTIONS, &options);
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    Request::new(libc::RTM_NEWTFILTER, flags, body)
+    (namespace, Request::new(libc::RTM_NEWTFILTER, flags, body))
 }
 
-/// The queries at each sample: the token bucket, its queue, and what loses packets on their way.
-pub fn queries(lossy: bool) -> [Placed; 3] {
+/// The queries of a direction at each sample: the token bucket, its queue, and what loses packets
+/// on their way.
+pub fn queries(direction: Direction, limited: bool, lossy: bool) -> [Placed; wire::QUERIES] {
     let way = if lossy { CLSACT } else { NETEM };
-    let question =
-        |device, handle| Request::question(libc::RTM_GETQDISC, traffic(device, handle, 0, 0));
+    let queue = if limited { QUEUE } else { TBF };
+    let question = |(namespace, device): Place, handle| {
+        let body = traffic(device, handle, 0, 0);
+        (namespace, Request::question(libc::RTM_GETQDISC, body))
+    };
     [
-        (wire::ROUTER, question(BOTTLENECK, TBF)),
-        (wire::ROUTER, question(BOTTLENECK, QUEUE)),
-        (wire::DELAY, question(FORWARD, way)),
+        question(direction.bottleneck(), TBF),
+        question(direction.bottleneck(), queue),
+        question(direction.way(), way),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use paceline_units::Bytes;
-
     use super::*;
 
     #[test]
@@ -609,11 +646,13 @@ mod tests {
     #[test]
     fn the_queue_holds_what_waits_behind_the_packet_in_service() {
         let text = |limit| {
-            let (_, request) = queue(&Queue {
+            let waiting = Queue {
                 limit,
                 aqm: None,
                 site: site(),
-            });
+                largest: site().mtu,
+            };
+            let (_, request) = queue(Direction::There, &waiting);
             request.bytes(0)
         };
         let ends = |bytes: Vec<u8>, value: u32| bytes.ends_with(&value.to_ne_bytes());

@@ -4,9 +4,11 @@ use paceline_capture::{Tcp, Tracker};
 use paceline_emulator::linux::{self, Flow, Kind, Outcome, Rows};
 use paceline_experiment::{Change, LinkChange, Plan, change_rows};
 use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, QueueRow};
+use paceline_scenario::LinkSection;
 use paceline_units::{Bytes, Instant, Rate};
 
-use crate::wire::{IDLE_ROUND, Record, Tell};
+use crate::script::is_up;
+use crate::wire::{IDLE_ROUND, QUERIES, Record, Tell};
 
 /// The results of a run.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct Seen {
 /// A flow as reported in its log records.
 #[derive(Default)]
 struct Told {
+    /// Its sender is on the receivers' host.
+    up: bool,
     rows: Rows,
     tracker: Tracker,
     goodput: u64,
@@ -43,8 +47,12 @@ struct Counters {
 /// Reads the whole log.
 pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
     let mut seen = Seen::default();
-    let mut flows: Vec<Told> = plan.flows.iter().map(|_| Told::default()).collect();
-    let mut answers = [Counters::default(); 3];
+    let told = |flow| Told {
+        up: is_up(flow),
+        ..Told::default()
+    };
+    let mut flows: Vec<Told> = plan.flows.iter().map(told).collect();
+    let mut answers = [Counters::default(); QUERIES];
     let mut idle = Idle::default();
     let mut queues = Queues::new(plan);
     let mut probes = None;
@@ -75,13 +83,17 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
                 sample(plan, &record, flow, &mut seen.outcome);
             }
             (Some(Tell::Answer), _) => {
-                if let Some(answer) = answers.get_mut(usize::from(record.number)) {
-                    *answer = counters(record.body);
-                }
-                // A row of each, once the last is there.
-                if usize::from(record.number) + 1 == answers.len() {
-                    let row = queues.row(at, &answers);
-                    seen.outcome.packets_offered = row.offered_packets;
+                let (link, place) = (
+                    usize::from(record.number) / QUERIES,
+                    usize::from(record.number) % QUERIES,
+                );
+                answers[place] = counters(record.body);
+                // A row of each link, once the last is there.
+                if place + 1 == QUERIES {
+                    let row = queues.row(at, link, &answers);
+                    if link == 0 {
+                        seen.outcome.packets_offered = row.offered_packets;
+                    }
                     seen.outcome.queues.push(row);
                 }
             }
@@ -98,7 +110,8 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
             (Some(Tell::Idle), _) => idle.at(record.at, long(record.body, 0)),
             (Some(Tell::Counters), _) => {
                 let table = String::from_utf8_lossy(record.body);
-                probes = linux::counter(&table, "TcpExt:", "TCPLossProbes");
+                let here = linux::counter(&table, "TcpExt:", "TCPLossProbes");
+                probes = probes.map_or(here, |others: u64| Some(others + here?));
             }
             _ => {}
         }
@@ -150,15 +163,22 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
     };
     let mut none = Vec::new();
     let rows = rows.unwrap_or(&mut none);
-    if let Some((number, tcp)) = read(true)
-        && let Some(told) = flows.get_mut(number as usize)
-    {
-        let kind = match record.number {
-            0 => match told.tracker.on_data(at, &tcp) {
+    let (down, packet) = match read(true) {
+        Some(packet) => (true, Some(packet)),
+        None => (false, read(false)),
+    };
+    let Some((number, tcp)) = packet else { return };
+    let Some(told) = flows.get_mut(number as usize) else {
+        return;
+    };
+    let at_sender = (record.number == 0) != told.up;
+    if down != told.up {
+        let kind = match at_sender {
+            true => match told.tracker.on_data(at, &tcp) {
                 0 => PacketKind::Send,
                 _ => PacketKind::Retransmit,
             },
-            _ => PacketKind::Deliver,
+            false => PacketKind::Deliver,
         };
         if tcp.len > 0 {
             let row = |kind| {
@@ -175,10 +195,7 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
                 rows.push(row(PacketKind::Mark));
             }
         }
-    } else if record.number == 0
-        && let Some((number, tcp)) = read(false)
-        && let Some(told) = flows.get_mut(number as usize)
-    {
+    } else if at_sender {
         told.tracker.on_ack(at, &tcp);
         if !tcp.syn {
             rows.extend(told.tracker.ack_rows(at, number, &tcp));
@@ -257,52 +274,69 @@ fn counters(message: &[u8]) -> Counters {
     counters
 }
 
-/// The bottleneck's rows.
+/// The rows of the bottleneck's directions.
 struct Queues<'a> {
     changes: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
-    rate: Rate,
-    since: Instant,
-    capacity: Bytes,
+    links: Vec<Served>,
     events: Vec<EventRow>,
 }
 
-impl<'a> Queues<'a> {
-    fn new(plan: &'a Plan<'a>) -> Self {
-        Self {
-            changes: plan.script.timed.iter().peekable(),
-            rate: plan.links.first().map_or(Rate::ZERO, |link| link.rate),
-            since: Instant::ZERO,
-            capacity: Bytes::ZERO,
-            events: Vec::new(),
-        }
-    }
+/// What a direction could have carried.
+struct Served {
+    rate: Rate,
+    since: Instant,
+    capacity: Bytes,
+}
 
+impl Served {
     fn until(&mut self, at: Instant) {
         self.capacity += self.rate.volume_in(at.since(self.since));
         self.since = at;
     }
+}
 
-    fn row(&mut self, at: Instant, answers: &[Counters; 3]) -> QueueRow {
+impl<'a> Queues<'a> {
+    fn new(plan: &'a Plan<'a>) -> Self {
+        let served = |link: &LinkSection| Served {
+            rate: link.rate,
+            since: Instant::ZERO,
+            capacity: Bytes::ZERO,
+        };
+        Self {
+            changes: plan.script.timed.iter().peekable(),
+            links: plan.links.iter().map(served).collect(),
+            events: Vec::new(),
+        }
+    }
+
+    fn row(&mut self, at: Instant, number: usize, answers: &[Counters; QUERIES]) -> QueueRow {
         while let Some((time, change)) = self.changes.next_if(|(time, _)| *time <= at) {
-            self.until(*time);
-            self.events.extend(change_rows(*time, change, self.rate));
-            if let Change::Link(0, LinkChange::Rate(change)) = change {
-                self.rate = change.apply(self.rate);
+            let link = match change {
+                Change::Link(number, _) => self.links.get_mut(*number),
+                _ => self.links.first_mut(),
+            };
+            let Some(link) = link else { continue };
+            link.until(*time);
+            self.events.extend(change_rows(*time, change, link.rate));
+            if let Change::Link(_, LinkChange::Rate(change)) = change {
+                link.rate = change.apply(link.rate);
             }
         }
-        self.until(at);
+        self.links.iter_mut().for_each(|link| link.until(at));
+        let served = self.links.get(number);
+        let rate = served.map_or(Rate::ZERO, |link| link.rate);
         let [bucket, queue, way] = *answers;
         let backlog = Bytes::new(bucket.backlog);
         QueueRow {
             t_ns: at,
-            link: 0,
+            link: number as u32,
             backlog_bytes: backlog,
             backlog_packets: bucket.waiting,
-            delay_ns: Some(self.rate.time_for(backlog)),
+            delay_ns: Some(rate.time_for(backlog)),
             // The kernel does not record it: the values at the samples are used.
             peak_bytes: backlog,
-            rate_bps: Some(self.rate),
-            capacity_bytes: self.capacity,
+            rate_bps: Some(rate).filter(|rate| !rate.is_infinite()),
+            capacity_bytes: served.map_or(Bytes::ZERO, |link| link.capacity),
             delivered_bytes: Bytes::new(bucket.bytes),
             dropped_packets: queue.drops + way.drops,
             offered_packets: bucket.packets + queue.drops + bucket.waiting,

@@ -61,10 +61,13 @@ fn image(scenario: &Scenario) -> Result<Image, RunError> {
 /// The modules that a scenario needs in addition to those that every scenario needs.
 fn needs(scenario: &Scenario) -> Vec<String> {
     let mut needed = Vec::new();
-    let queue = &scenario.path.queue;
-    for discipline in queue.early_signals.iter().chain([&queue.kind]) {
-        if discipline.name != "droptail" {
-            needed.push(format!("sch_{}", discipline.name));
+    let back = scenario.path.r#return.as_ref();
+    let back = back.and_then(|back| back.queue.as_ref());
+    for queue in std::iter::once(&scenario.path.queue).chain(back) {
+        for discipline in queue.early_signals.iter().chain([&queue.kind]) {
+            if discipline.name != "droptail" {
+                needed.push(format!("sch_{}", discipline.name));
+            }
         }
     }
     if losses::any(scenario) {
@@ -77,6 +80,7 @@ fn needs(scenario: &Scenario) -> Vec<String> {
             needed.push(format!("tcp_{name}"));
         }
     }
+    needed.sort();
     needed.dedup();
     needed
 }

@@ -5,11 +5,11 @@ use paceline_experiment::{Change, FlowPlan, LinkChange, Plan};
 use paceline_path::{Aqm, QueueLimit};
 use paceline_recovery::{Amount, App, Application};
 use paceline_scenario::{LinkKey, OptionInput};
-use paceline_units::{Duration, Gain, Instant, Loss, Rate, Rng, Site};
+use paceline_units::{Bytes, Duration, Gain, Instant, Loss, Rate, Rng, Site};
 
 use crate::bbr3::Controllers;
 use crate::losses::Losses;
-use crate::network::{self, Placed, Queue, Way};
+use crate::network::{self, Direction, Placed, Queue, Way};
 use crate::wire::{self, Ask, Record};
 
 /// Flows start up to this much later than the scenario says, depending on the seed.
@@ -18,6 +18,8 @@ pub const START_OFFSET: Duration = Duration::from_millis(10);
 const LARGEST: u64 = 1 << 30;
 /// The maximum unsent bytes of a flow whose application may fall silent: it cannot take them back.
 const UNSENT: u32 = 16 * 1024;
+/// The largest headers of IPv4 without options and TCP.
+const HEADERS: Bytes = Bytes::new(80);
 /// Each kind of draw has its own stream.
 const KERNEL: u64 = 0x6b65_726e_656c;
 const OFFSETS: u64 = 0x7374_6172_7473;
@@ -50,39 +52,79 @@ impl Script {
     }
 }
 
-/// The state of the bottleneck at a time.
+/// The number of the return direction of a machine's only link.
+pub const BACK: usize = 1;
+
+/// The directions of a plan, each with the number of its link.
+pub fn directions(plan: &Plan<'_>) -> impl Iterator<Item = (usize, Direction)> + use<> {
+    (0..plan.links.len()).zip(Direction::BOTH)
+}
+
+/// Whether a flow sends from the receivers' host.
+pub fn is_up(flow: &FlowPlan) -> bool {
+    flow.route.first() == Some(&BACK)
+}
+
+/// The state of a direction of the bottleneck at a time.
 struct Path {
+    link: usize,
+    direction: Direction,
     rate: Rate,
+    /// Whether the rate limits anything.
+    is_limited: bool,
     way: Way,
     loss: Loss,
     rtt: Duration,
     queue: Queue,
+    /// What packets on the way are like, where netem does not transmit each by its own size.
+    usual: Bytes,
     /// Nothing but delay and transmission is ever on the way, always at the same rate.
     is_plain: bool,
 }
 
 impl Path {
-    /// The delay of the data: propagation and transmission. The token bucket releases a packet when
+    /// The delay of packets: propagation and transmission. The token bucket releases a packet when
     /// a link would begin to transmit it. netem cannot transmit packets that it jitters or
-    /// duplicates: each is delayed by the time of a full one. Nor can it catch up: if the path
+    /// duplicates: each is delayed by the time of a usual one. Nor can it catch up: if the path
     /// becomes faster or shorter, or its jitter ends, packets that it transmits at the link's rate stay as late
     /// as the last one before the change, until the link is idle.
-    fn forward(&self, plan: &Plan<'_>, new: bool) -> Placed {
-        let propagation = plan.ways.delays(self.rtt).link;
-        let (delay, rate) = match self.is_plain {
-            true => (propagation, self.rate),
-            false => (
-                propagation + self.rate.time_for(self.queue.site.mtu),
-                Way::IN_ORDER,
-            ),
+    fn way(&self, plan: &Plan<'_>, new: bool) -> Vec<Placed> {
+        let delays = plan.ways.delays(self.rtt);
+        let propagation = match self.direction {
+            Direction::There => delays.link,
+            Direction::Back => delays.back,
+        };
+        let (delay, rate) = match self.is_limited {
+            _ if self.is_plain => (propagation, self.rate),
+            true => (propagation + self.rate.time_for(self.usual), Way::IN_ORDER),
+            false => (propagation, Way::IN_ORDER),
         };
         let way = Way {
             delay,
             rate,
             ..self.way.clone()
         };
-        way.forward(new)
+        match self.direction {
+            Direction::There => vec![way.there(new)],
+            Direction::Back => way.back(&delays.lanes, new),
+        }
     }
+}
+
+/// The way back where it has no direction of its own: a delay for each lane. ACKs keep their order,
+/// also when the delay falls.
+fn plain_back(plan: &Plan<'_>, rtt: Duration, new: bool) -> Vec<Placed> {
+    let way = Way {
+        delay: Duration::ZERO,
+        rate: match new {
+            true => Rate::ZERO,
+            false => Way::IN_ORDER,
+        },
+        jitter: Duration::ZERO,
+        duplicate: Gain::default(),
+        seed: plan.seed,
+    };
+    way.back(&plan.ways.delays(rtt).lanes, new)
 }
 
 /// A command at a time.
@@ -120,37 +162,55 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
             script.file(namespace, &format!("/proc/sys/net/ipv4/{name}"), &value);
         }
     }
-    let metrics =
-        |(number, flow): (u32, &FlowPlan)| (linux::receiver(number), linux::metrics(&flow.group));
-    let flows: Vec<_> = (0..).zip(&plan.flows).map(metrics).collect();
-    for request in network::routes(&flows, flows.iter().any(|(_, metrics)| metrics.ecn)) {
+    let metrics = |flow: &FlowPlan| (linux::metrics(&flow.group), is_up(flow));
+    let flows: Vec<_> = plan.flows.iter().map(metrics).collect();
+    for request in network::routes(&flows) {
         script.ask(&request);
     }
-    let mut path = path(plan);
-    script.ask(&network::bucket(path.rate, &path.queue, true));
-    script.ask(&network::queue(&path.queue));
-    script.ask(&path.forward(plan, true));
-    let losses = Losses::of(plan);
-    if let Some(losses) = &losses {
-        let list = losses.list(path.loss);
-        let is_loss = |(_, change): &&(Instant, Change)| {
-            matches!(change, Change::Link(0, LinkChange::Key(LinkKey::Loss(_))))
-        };
-        let lists = 1 + plan.script.timed.iter().filter(is_loss).count();
-        script.push(Ask::Losses, lists as u16, Instant::ZERO, &list);
-        for request in network::losses() {
+    let mut paths: Vec<_> = directions(plan)
+        .map(|(link, direction)| path(plan, link, direction))
+        .collect();
+    let losses: Vec<_> = directions(plan)
+        .map(|(link, _)| Losses::of(plan, link))
+        .collect();
+    let lanes: Vec<usize> = plan.flows.iter().map(|flow| flow.lane).collect();
+    let bands = network::bands(&lanes, plan.ways.delays(scenario.path.rtt).lanes.len());
+    for (path, losses) in paths.iter().zip(&losses) {
+        let direction = path.direction;
+        if path.is_limited {
+            script.ask(&network::bucket(direction, path.rate, &path.queue, true));
+            script.ask(&network::queue(direction, &path.queue));
+        } else {
+            script.ask(&network::counter(direction));
+        }
+        let bands = bands.iter().filter(|_| direction == Direction::Back);
+        bands.for_each(|request| script.ask(request));
+        for request in path.way(plan, true) {
             script.ask(&request);
         }
+        if let Some(losses) = losses {
+            let body = losses.first(path.loss);
+            script.push(Ask::Losses, direction as u16, Instant::ZERO, &body);
+            for request in network::losses(direction) {
+                script.ask(&request);
+            }
+        }
     }
-    let lanes: Vec<usize> = plan.flows.iter().map(|flow| flow.lane).collect();
-    for request in network::back(&plan.ways.delays(path.rtt).lanes, &lanes, plan.seed) {
-        script.ask(&request);
+    if let [path] = &paths[..] {
+        let delays = plain_back(plan, path.rtt, true);
+        for request in bands.iter().chain(&delays) {
+            script.ask(request);
+        }
     }
-    for (namespace, request) in network::queries(losses.is_some()) {
-        script.push(Ask::Query, namespace, Instant::ZERO, &request.bytes(1));
+    for (path, losses) in paths.iter().zip(&losses) {
+        let queries = network::queries(path.direction, path.is_limited, losses.is_some());
+        for (namespace, request) in queries {
+            script.push(Ask::Query, namespace, Instant::ZERO, &request.bytes(1));
+        }
     }
     // RTTs are measured at the senders; a record of packets needs the receivers' side, too.
-    let captures = if scenario.run.record.packets { 2 } else { 1 };
+    let both = scenario.run.record.packets || plan.flows.iter().any(is_up);
+    let captures = if both { 2 } else { 1 };
     for (namespace, device) in network::CAPTURES.iter().take(captures) {
         script.push(Ask::Capture, *namespace, Instant::ZERO, device.as_bytes());
     }
@@ -173,7 +233,7 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         let offset = Duration::from_nanos(rng.below(START_OFFSET.as_nanos()));
         application(plan, number, flow, offset, &mut timed);
     }
-    changes(plan, &mut path, losses.as_ref(), &mut timed);
+    changes(plan, &mut paths, &losses, &mut timed);
     timed.sort_by_key(|(at, ..)| *at);
     for (at, kind, number, body) in timed {
         script.push(kind, number, at, &body);
@@ -181,33 +241,46 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     script.0
 }
 
-/// The bottleneck at the start of the run.
-fn path(plan: &Plan<'_>) -> Path {
-    let section = plan.links.first();
+/// A direction of the bottleneck at the start of the run.
+fn path(plan: &Plan<'_>, link: usize, direction: Direction) -> Path {
+    let scenario = plan.scenario;
+    // ACKs alone go back, unless a flow sends up.
+    let carries_data = plan.flows.iter().any(|flow| flow.route.contains(&link));
+    let header = plan.flows.iter().map(|flow| flow.header).max();
+    let [usual, largest] = match (direction, header) {
+        (Direction::Back, Some(header)) if !carries_data => [Bytes::new(header.into()), HEADERS],
+        _ => [scenario.path.mtu; 2],
+    };
     let mut path = Path {
-        rate: section.map_or(Rate::ZERO, |link| link.rate),
+        link,
+        direction,
+        rate: plan.links.get(link).map_or(Rate::ZERO, |link| link.rate),
+        is_limited: scenario.rate_source(link).is_some(),
+        usual,
         way: Way {
             delay: Duration::ZERO,
             rate: Rate::ZERO,
             jitter: Duration::ZERO,
             duplicate: Gain::default(),
-            seed: plan.seed ^ NETEM,
+            seed: plan.seed ^ NETEM ^ link as u64,
         },
         loss: Loss::NONE,
-        rtt: plan.scenario.path.rtt,
-        queue: queue(plan),
+        rtt: scenario.path.rtt,
+        queue: queue(plan, link, largest),
         is_plain: false,
     };
-    for key in section.map(|link| link.link.at_start()).unwrap_or_default() {
+    for key in scenario.link_keys(link).at_start() {
         set(&mut path, key);
     }
     let steady = plan.script.timed.iter().all(|(_, change)| match change {
-        Change::Link(_, LinkChange::Key(key)) => matches!(key, LinkKey::Loss(_)),
-        Change::Link(_, LinkChange::Rate(_)) | Change::Rtt(_) => false,
-        _ => true,
+        Change::Link(number, change) if *number == link => {
+            matches!(change, LinkChange::Key(LinkKey::Loss(_)))
+        }
+        Change::Rtt(_) => false,
+        Change::Link(..) | Change::App(..) => true,
     });
     let unharmed = path.way.jitter == Duration::ZERO && path.way.duplicate == Gain::default();
-    path.is_plain = steady && unharmed;
+    path.is_plain = steady && unharmed && path.is_limited;
     path
 }
 
@@ -221,22 +294,23 @@ fn set(path: &mut Path, key: LinkKey) {
     }
 }
 
-/// The bottleneck's queue.
-fn queue(plan: &Plan<'_>) -> Queue {
+/// The queue of a direction.
+fn queue(plan: &Plan<'_>, link: usize, largest: Bytes) -> Queue {
     let path = &plan.scenario.path;
-    let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
+    let section = plan.links.get(link);
+    let queue = section.map_or(&path.queue, |link| &link.queue);
     let site = Site {
-        rate,
+        rate: section.map_or(Rate::ZERO, |link| link.rate),
         rtt: path.rtt,
         mtu: path.mtu,
     };
     // `check` allows one early signal, and only before a plain queue.
-    let early = path.queue.early_signals.first();
-    let discipline = early.unwrap_or(&path.queue.kind);
+    let discipline = queue.early_signals.first().unwrap_or(&queue.kind);
     Queue {
-        limit: QueueLimit::new(path.queue.size, &site),
+        limit: QueueLimit::new(queue.size, &site),
         aqm: Aqm::named(discipline.name, &discipline.options),
         site,
+        largest,
     }
 }
 
@@ -249,11 +323,18 @@ fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan, controller: &str) 
     let silent = flow.group.app != App::Bulk || steered;
     let window = flow.group.receive_window.get();
     let clamp = if window < LARGEST { window as u32 } else { 0 };
-    let mut body = linux::receiver(number as u32).octets().to_vec();
+    let (receiver, up) = match is_up(flow) {
+        true => (network::up_receiver(number as u32), wire::UP),
+        false => (linux::receiver(number as u32), 0),
+    };
+    let mut body = receiver.octets().to_vec();
     body.extend(if silent { UNSENT } else { 0 }.to_le_bytes());
     body.extend(clamp.to_le_bytes());
-    let paced = flow.group.cc.options.get("pacing") == Some(&OptionInput::Flag(true));
-    body.extend(u32::from(paced).to_le_bytes());
+    let paced = match flow.group.cc.options.get("pacing") {
+        Some(OptionInput::Flag(true)) => wire::PACED,
+        _ => 0,
+    };
+    body.extend((paced | up).to_le_bytes());
     body.extend(controller.bytes());
     body
 }
@@ -308,39 +389,53 @@ fn application(
 }
 
 /// The scenario's changes of the path.
-fn changes(plan: &Plan<'_>, path: &mut Path, losses: Option<&Losses>, timed: &mut Vec<Timed>) {
-    let mut seeds = Rng::new(path.way.seed);
+fn changes(plan: &Plan<'_>, paths: &mut [Path], losses: &[Option<Losses>], timed: &mut Vec<Timed>) {
+    let mut seeds: Vec<_> = paths.iter().map(|path| Rng::new(path.way.seed)).collect();
     for (at, change) in &plan.script.timed {
         // netem starts its sequence over with each change: with the same seed, the same jitter
         // would follow each.
-        path.way.seed = seeds.below(u64::MAX);
+        for (path, seeds) in paths.iter_mut().zip(&mut seeds) {
+            path.way.seed = seeds.below(u64::MAX);
+        }
         let mut requests: Vec<Placed> = Vec::new();
         match change {
-            Change::Link(0, LinkChange::Rate(change)) => {
-                path.rate = change.apply(path.rate);
-                requests.push(network::bucket(path.rate, &path.queue, false));
-                requests.push(path.forward(plan, false));
-            }
-            Change::Link(0, LinkChange::Key(LinkKey::Loss(loss))) => {
-                path.loss = *loss;
-                let list = losses.map(|losses| losses.list(*loss));
-                // A link with a plain queue decides when a packet joins the queue, others when its
-                // transmission begins.
-                let joins = matches!(path.queue.aqm, None | Some(Aqm::Red(_)));
-                let number = u16::from(joins);
-                timed.push((*at, Ask::LossesAt, number, list.unwrap_or_default()));
-            }
-            Change::Link(0, LinkChange::Key(key)) => {
-                set(path, *key);
-                requests.push(path.forward(plan, false));
+            Change::Link(number, change) => {
+                let Some(path) = paths.iter_mut().find(|path| path.link == *number) else {
+                    continue;
+                };
+                match change {
+                    LinkChange::Rate(change) => {
+                        path.rate = change.apply(path.rate);
+                        let bucket = network::bucket(path.direction, path.rate, &path.queue, false);
+                        requests.push(bucket);
+                        requests.extend(path.way(plan, false));
+                    }
+                    LinkChange::Key(LinkKey::Loss(loss)) => {
+                        path.loss = *loss;
+                        // A link with a plain queue decides when a packet joins the queue, others
+                        // when its transmission begins.
+                        let joins = matches!(path.queue.aqm, None | Some(Aqm::Red(_)));
+                        let mut body = u64::from(joins).to_le_bytes().to_vec();
+                        let losses = losses.get(*number).and_then(Option::as_ref);
+                        body.extend(losses.map(|losses| losses.list(*loss)).unwrap_or_default());
+                        timed.push((*at, Ask::LossesAt, path.direction as u16, body));
+                    }
+                    LinkChange::Key(key) => {
+                        set(path, *key);
+                        requests.extend(path.way(plan, false));
+                    }
+                }
             }
             Change::Rtt(rtt) => {
-                path.rtt = *rtt;
-                requests.push(path.forward(plan, false));
-                let delays = plan.ways.delays(*rtt);
-                requests.extend(network::back_delays(&delays.lanes, plan.seed, false));
+                for path in paths.iter_mut() {
+                    path.rtt = *rtt;
+                    requests.extend(path.way(plan, false));
+                }
+                if let [_] = paths {
+                    requests.extend(plain_back(plan, *rtt, false));
+                }
             }
-            Change::Link(..) | Change::App(..) => {}
+            Change::App(..) => {}
         }
         let at_time =
             |(namespace, request): Placed| (*at, Ask::At, namespace, Request::bytes(&request, 1));

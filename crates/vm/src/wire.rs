@@ -108,8 +108,9 @@ kinds! {
         Trace = 9,
         /// Registers the controller of an object; the body is the object.
         Controller = 10,
-        /// Loads the program that loses packets, as [`LOSSES_FD`], for as many lists of losses as the
-        /// number; the body is the first.
+        /// Loads the program that loses packets in the direction of that number, as the descriptor
+        /// [`LOSSES_FD`] plus the number. Body: how many lists of losses there will be, and whether
+        /// packets without data count, as 64-bit words; the first list.
         Losses = 11,
         /// At a time: sends a netlink message in that namespace.
         At = 16,
@@ -125,8 +126,9 @@ kinds! {
         Close = 21,
         /// At a time: the flow is reset.
         Stop = 22,
-        /// At a time: the list of losses, of the same length as the first, or empty: none is lost.
-        /// With the number 1 it is not for the packets that wait.
+        /// At a time, in the direction of that number. Body: whether it is not for the packets that
+        /// wait, as a 64-bit word; the list of losses, of the same length as the first, or empty:
+        /// none is lost.
         LossesAt = 23,
     }
 
@@ -152,7 +154,7 @@ kinds! {
         Packet = 9,
         /// The number of rounds of the idle loop.
         Idle = 10,
-        /// The counters of TCP in the senders' namespace, as in /proc/net/netstat.
+        /// The counters of TCP in the namespace of that number, as in /proc/net/netstat.
         Counters = 11,
         /// A call of a controller's function, before or after it, as the recorder wrote it.
         Call = 12,
@@ -160,19 +162,25 @@ kinds! {
 }
 
 /// Body of [`Ask::Flow`]: the receiver's address in four bytes; as 32-bit words the limit of unsent
-/// bytes and the window's clamp (0 for none), and 1 for pacing whatever the controller; the
-/// controller's name.
+/// bytes and the window's clamp (0 for none), and [`PACED`] and [`UP`]; the controller's name.
 pub const FLOW_BODY: usize = 16;
+/// The stack paces the flow, whatever its controller.
+pub const PACED: u32 = 1;
+/// The flow's sender is on the receivers' host.
+pub const UP: u32 = 2;
 
 /// The system's error number with which the guest reports that the kernel refuses a BPF program
 /// (EOPNOTSUPP).
 pub const REFUSES_PROGRAM: i32 = 95;
 
-/// The descriptor in the guest of the program that loses packets.
+/// The descriptor in the guest of the program that loses packets on the way there; that of the way
+/// back is the next.
 ///
 /// A list of losses is a word, and then a bit for each packet. The word is 0 if none is lost,
-/// [`SINGLE`] or [`BURSTS`]. A packet without data counts only if it is a SYN.
+/// [`SINGLE`] or [`BURSTS`].
 pub const LOSSES_FD: i32 = 110;
+/// The number of queries of each direction.
+pub const QUERIES: usize = 3;
 /// Each packet is lost or not, independently: lists of this kind are one sequence.
 pub const SINGLE: u64 = 1;
 /// Losses in bursts: the sequence begins with the list.
