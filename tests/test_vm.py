@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -343,10 +344,10 @@ def test_acks_wait_on_the_return_path_of_a_kernel(snapshot: str) -> None:
     assert run.packets is not None
     acks = run.packets.filter((pl.col("kind") == "ack") & (pl.col("t_ns") > 2_000_000_000))
     gaps = acks["t_ns"].unique().sort().diff().drop_nulls()
-    assert 4.1e6 < float(gaps.median() or 0) < 4.2e6
+    assert 4.1e6 < statistics.median(gaps.to_list()) < 4.2e6
     back = run.queue.filter(pl.col("link") == 1)
     assert back["backlog_packets"].max() == 20
-    assert int(back["dropped_packets"].max() or 0) > 100
+    assert back["dropped_packets"].to_list()[-1] > 100
     assert set(back["rate_bps"]) == {100_000}
     likely = run.samples.filter(pl.col("t_ns") > 3_000_000_000)["rtt_ns"].median()
     assert isinstance(likely, float)
