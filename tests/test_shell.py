@@ -262,6 +262,37 @@ def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
     assert set(record.packets["flow"]) == {0}
 
 
+def test_a_return_direction_carries_the_client_s_data(tmp_path: Path) -> None:
+    server = " ".join(python(tmp_path, "sink.py", SINK))
+    client = python(tmp_path, "source.py", SOURCE)
+    # 690 segments; a quarter of them and of their retransmissions is lost.
+    options = ["--rate-up", "4 Mbit/s", "--set", "path.return.loss=25 %", "--json"]
+    result = run(tmp_path, *options, "--server", server, "--", *client)
+    assert result.returncode == 0, result.stderr
+    record = paceline.Run.read(tmp_path / "record")
+    assert [(name, rate) for name, rate, _ in record.links] == [
+        ("bottleneck", 20_000_000),
+        ("bottleneck return", 4_000_000),
+    ]
+    last = record.queue.group_by("link").last().sort("link")
+    down, up = last["dropped_packets"].to_list()
+    assert down == 0
+    assert 80 < up < 1000
+    # With one in the scenario, its rate is there; flows with RTTs of their own are refused.
+    path = tmp_path / "path.toml"
+    text = 'schema = 1\nrun.duration = "9 s"\n[path]\nrate = "9 Mbit/s"\nrtt = "9 ms"\n'
+    text += 'queue.size = "1 bdp"\nreturn = { loss = "1 %" }\n[[flows]]\ncc = "reno"\n'
+    for more, arguments, said in (
+        ("", ["--rate-up", "1 Mbit/s"], "given twice"),
+        ('rtt = "10 ms"\n', [], "leave out the flows' own rtt"),
+    ):
+        path.write_text(text + more)
+        command = [sys.executable, "-m", "paceline", "shell", str(path), *arguments]
+        refused = subprocess.run([*command, "--", "true"], capture_output=True, text=True)
+        assert refused.returncode == 2
+        assert said in refused.stderr
+
+
 def test_the_kernel_tells_of_the_sockets_of_programs(tmp_path: Path) -> None:
     """Windows and states of the sender are its socket's, whatever has opened that."""
     code = SERVER.replace(
@@ -433,7 +464,10 @@ def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None
         (["--rate", "10 Mbit/s", "--delay", "soon", "--", "true"], "--delay"),
         (["--rate", "10 Mbit/s", "--queue", "deep", "--", "true"], "size"),
         (["--rate", "10 Mbit/s", "--time", "0 s", "--", "true"], "duration"),
-        (["--rate", "10 Mbit/s", "--set", "path.return.loss=1 %", "--", "true"], "--rate-up"),
+        (
+            ["--rate", "10 Mbit/s", "--set", "path.return.rate=1 Gbit", "--", "true"],
+            "path.return.rate",
+        ),
     ],
 )
 def test_bad_input_is_told(cli: Command, arguments: list[str], said: str) -> None:

@@ -108,14 +108,18 @@ pub fn with_talks(plan: &Plan<'_>, up_link: Option<&LinkInfo>, outcome: &Outcome
         });
     }
     let [down, up] = ways;
+    let back = plan.scenario.return_number(0);
     if let Some(link) = info.links.first_mut() {
         let twin = LinkInfo {
             name: format!("{} up", link.name),
-            flows: up,
+            flows: up.clone(),
             ..up_link.unwrap_or(link).clone()
         };
         link.flows.extend(down);
-        info.links.push(twin);
+        match back.and_then(|number| info.links.get_mut(number)) {
+            Some(back) => back.flows.extend(up),
+            None => info.links.push(twin),
+        }
     }
     info
 }

@@ -76,9 +76,17 @@ pub fn shell(
         Emulator.check(scenario, &Guests::none())
     };
     if scenario.path.r#return.is_some() {
-        let message = "the packets of the client take a link of their own";
-        let hint = "say its rate with --rate-up".to_owned();
-        wrong.push(scenario.diagnostic("path.return", message, Some(hint)));
+        let mut say = |key, message, hint: &str| {
+            wrong.push(scenario.diagnostic(key, message, Some(hint.to_owned())));
+        };
+        if programs.up.is_some() {
+            let message = "the rate of the client's direction is given twice";
+            say("path.return", message, "change path.return.rate instead");
+        }
+        if scenario.flows.iter().any(|group| group.rtt.is_some()) {
+            let message = "programs need all of the path's round trip on its two directions";
+            say("path.return", message, "leave out the flows' own rtt");
+        }
     }
     if !wrong.is_empty() {
         return Err(RunError::Scenario(wrong));

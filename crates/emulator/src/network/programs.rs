@@ -17,19 +17,23 @@ use crate::tun::Tun;
 
 impl<'a> Network<'a> {
     /// Lets programs use the path: data of the server takes the path's own link, and that of the
-    /// client another of the same kind. The client is at `place`; the server is behind `gate`, or
-    /// at the host of senders.
+    /// client its return direction, or without one `up`. The client is at `place`; the server is
+    /// behind `gate`, or at the host of senders.
     pub fn with_programs(
         mut self,
         mut up: Link<Frame>,
         place: Place,
         gate: Option<&'a Tun>,
     ) -> Self {
-        up.set_delay(Instant::ZERO, self.up_delay(self.plan.scenario.path.rtt));
-        self.talks = Some(Talks::new(self.plan.flows.len(), self.links.len(), place));
+        let back = self.plan.scenario.return_number(0);
+        let number = back.unwrap_or(self.links.len());
+        self.talks = Some(Talks::new(self.plan.flows.len(), number, place));
         self.gate = gate;
-        self.links.push(up);
-        self.offered.push(Instant::ZERO);
+        if back.is_none() {
+            up.set_delay(Instant::ZERO, self.up_delay(self.plan.scenario.path.rtt));
+            self.links.push(up);
+            self.offered.push(Instant::ZERO);
+        }
         self
     }
 
@@ -40,7 +44,7 @@ impl<'a> Network<'a> {
 
     pub(super) fn set_up_delay(&mut self, at: Instant, rtt: Duration) {
         let delay = self.up_delay(rtt);
-        let Some(up) = self.talks.as_ref().map(|talks| talks.up) else {
+        let Some(up) = self.twin(0) else {
             return;
         };
         let at = self.offered.get(up).map_or(at, |last| at.max(*last));
@@ -49,12 +53,10 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The upstream link that corresponds to a downstream one.
+    /// The upstream link that is like a downstream one, if the path has no return direction.
     pub(super) fn twin(&self, link: usize) -> Option<usize> {
-        self.talks
-            .as_ref()
-            .filter(|_| link == 0)
-            .map(|talks| talks.up)
+        let up = self.talks.as_ref()?.up;
+        (link == 0 && up >= self.plan.links.len()).then_some(up)
     }
 
     /// Takes a packet if a program sent it; returns whether one did.

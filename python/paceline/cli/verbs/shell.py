@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -98,8 +98,9 @@ def shell(
     outside in both directions. The client can reach the server by the name `server`, or at the
     address in `PACELINE_SERVER`. The client starts as soon as the server listens, or after 5 s if
     the server does not listen by then. The server's data crosses the scenario's link, together with
-    the flows of the scenario. The client's data crosses a second link with the same rate (unless
-    --rate-up is given), queue and impairments. This link carries no other traffic. You do not need
+    the flows of the scenario. The client's data crosses the return direction of that link, if the
+    scenario has a `[path.return]`. Otherwise, it crosses a second link with the same rate (unless
+    --rate-up is given), queue and impairments, which carries no other traffic. You do not need
     root. Inside the namespaces, each program runs as root of its namespace.
 
     The record is like that of any run. A conversation has two directions; each direction that
@@ -125,6 +126,11 @@ def shell(
     else:
         text, path = _scenario(options), "shell.toml"
         pairs = files.parse_overrides(options.overrides)
+        if any(key.startswith("path.return.") for key, _ in pairs):
+            # A return direction of its own begins as the one that it replaces.
+            rate = ("path.return.rate", _rate(options.up or options.rate))
+            pairs = [rate, ("path.return.queue.size", json.dumps(options.queue)), *pairs]
+            options = replace(options, up=None)
     _refuse_option(words)
     if not words:
         if not sys.stdin.isatty():
