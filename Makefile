@@ -65,8 +65,8 @@ demo: $(VENV)/.installed ## Build, run four BBRv3 flows for 60 s, write a report
 lint: | tools
 	@.ci/stage rustfmt cargo fmt --all --check
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
-	@.ci/stage ruff $(BIN)/ruff format --check python tests docs web
-	@.ci/stage ruff $(BIN)/ruff check python tests docs web
+	@.ci/stage ruff $(BIN)/ruff format --check python tests docs web guests
+	@.ci/stage ruff $(BIN)/ruff check python tests docs web guests
 	@.ci/stage mypy $(BIN)/mypy
 	@.ci/stage clippy cargo clippy --workspace --all-targets -- -D warnings
 	@.ci/stage rustdoc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
@@ -200,17 +200,21 @@ capi: | tools ## The controllers as a C library, static and shared, with its hea
 	@echo $(CAPI)
 
 # Each has a lock file and dependencies of its own, and is in no wheel.
-GUESTS ?= s2n tquic
+GUESTS ?= s2n tquic ngtcp2
 GUESTS_BUILD := target/guests-build
-guests: | tools ## QUIC stacks of others as libraries, into target/guests (GUESTS=s2n for one; tquic needs CMake and a C++ compiler)
+guests: | tools ## QUIC stacks of others as libraries, into target/guests (GUESTS=ngtcp2 for one; guests/README.md says what each needs)
 	@install -d target/guests
 	@for guest in $(GUESTS); do \
 	  echo "building $$guest (the first time takes minutes)" >&2; \
-	  cargo build --quiet --release --locked --manifest-path guests/$$guest/Cargo.toml --target-dir $(GUESTS_BUILD) || { \
+	  if [ -f guests/$$guest/guest.c ]; then \
+	    $(PYTHON) guests/build.py $$guest $(GUESTS_BUILD)/$$guest target/guests/$$guest.so; \
+	  else \
+	    cargo build --quiet --release --locked --manifest-path guests/$$guest/Cargo.toml --target-dir $(GUESTS_BUILD) && \
+	    install -m 755 $(GUESTS_BUILD)/release/libguest_$$guest.so target/guests/$$guest.so && \
+	    { [ ! -x $(GUESTS_BUILD)/release/guest-$$guest ] || \
+	      install -m 755 $(GUESTS_BUILD)/release/guest-$$guest target/guests/; }; \
+	  fi || { \
 	    echo "hint: guests/README.md says what $$guest needs; make guests GUESTS=NAME builds another alone" >&2; exit 1; }; \
-	  install -m 755 $(GUESTS_BUILD)/release/libguest_$$guest.so target/guests/$$guest.so; \
-	  if [ -x $(GUESTS_BUILD)/release/guest-$$guest ]; then \
-	    install -m 755 $(GUESTS_BUILD)/release/guest-$$guest target/guests/; fi; \
 	  echo target/guests/$$guest.so; \
 	done
 	@echo "try one: cargo run --release -p paceline-plugin --example guest target/guests/$(firstword $(GUESTS)).so"

@@ -174,6 +174,34 @@ def test_a_library_brings_a_stack(cli: Command, own: Path, tmp_path: Path) -> No
     assert (done.returncode, "the machine's TCP runs" in done.stderr) == (2, True), done.stderr
 
 
+#: The guests of `make guests`, and a controller of each.
+BUILT = {"ngtcp2": "bbr"}
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_a_guest_leaves_the_same_bytes_twice(cli: Command, tmp_path: Path, name: str) -> None:
+    library = ROOT / "target" / "guests" / f"{name}.so"
+    if not library.exists():
+        pytest.skip(f"it is not built: make guests GUESTS={name}")
+    text = SCENARIO.replace('loss = "0.05 %"\n', "").replace('"mine"', f'"{name}:{BUILT[name]}"')
+    (tmp_path / "one.toml").write_text(text)
+    digests = []
+    for out in ("one", "two"):
+        run = ("run", "one.toml", "--controller", f"{name}={library}", "--out", out, "--json")
+        done = cli(*run)
+        assert done.returncode == 0, done.stderr
+        record = json.loads((tmp_path / out / "run.json").read_text())
+        digests.append(hashlib.sha256((tmp_path / out / "samples.parquet").read_bytes()))
+        assert record["flows"][0]["goodput_bps"] > 4e6
+    assert digests[0].digest() == digests[1].digest()
+    samples = paceline.Run.read(tmp_path / "one").samples.filter(pl.col("flow") == 0)
+    for column in ("cwnd_bytes", "srtt_ns", "min_rtt_ns", "delivered_bytes"):
+        assert samples[column][-1] > 0, column
+    assert samples["min_rtt_ns"][-1] >= 30e6
+    unknown = cli("run", "one.toml", "--set", f"flows.0.cc={name}:none", "--controller", run[3])
+    assert (unknown.returncode, "no controller" in unknown.stderr) == (2, True), unknown.stderr
+
+
 def test_examples_are_short() -> None:
     for source in (EXAMPLE, IN_C, IN_RUST):
         assert len(source.read_text().splitlines()) < 80, source
