@@ -36,6 +36,12 @@ class Stack:
 
 
 NGTCP2 = "1.25.0"
+#: What picotls' own build takes for its portable cryptography, but for its random bytes.
+PICOTLS = (
+    "picotls pembase64 hpke asn1 ffx uecc cifra minicrypto-pem "
+    "cifra/x25519 cifra/chacha20 cifra/aes128 cifra/aes256"
+)
+CIFRA = "aes blockwise chacha20 chash curve25519 drbg gcm gf128 hmac modes poly1305 sha256 sha512"
 STACKS = {
     "ngtcp2": Stack(
         "https://static.crates.io/crates/ngtcp2-sys/ngtcp2-sys-0.2.0.crate",
@@ -47,6 +53,29 @@ STACKS = {
             "deps/ngtcp2/lib/includes/ngtcp2/version.h": f'#define NGTCP2_VERSION "{NGTCP2}"\n'
             "#define NGTCP2_VERSION_NUM 0x{:02x}{:02x}{:02x}\n".format(*map(int, NGTCP2.split(".")))
         },
+    ),
+    "picoquic": Stack(
+        "https://files.pythonhosted.org/packages/98/78/"
+        "dae8c33a82db069f80a442e38f4037258c53d38f01e3da35481bd1261abc/aiopquic-0.6.1.tar.gz",
+        "72579146e0f22859a5a7c197246604fef460b9e1b578a2910156dff7679efd29",
+        (
+            "third_party/picoquic/picoquic/*.c",
+            *(f"third_party/picotls/lib/{name}.c" for name in PICOTLS.split()),
+            *(f"third_party/picotls/deps/cifra/src/{name}.c" for name in CIFRA.split()),
+            "third_party/picotls/deps/micro-ecc/uECC.c",
+        ),
+        (
+            "third_party/picoquic/picoquic",
+            "third_party/picotls/include",
+            "third_party/picotls/deps/cifra/src",
+            "third_party/picotls/deps/cifra/src/ext",
+            "third_party/picotls/deps/micro-ecc",
+        ),
+        ("-DPTLS_WITHOUT_FUSION", "-DPTLS_WITHOUT_OPENSSL", "-DDISABLE_DEBUG_PRINTF"),
+        tuple(
+            f"third_party/picoquic/picoquic/{name}.c"
+            for name in ("picoquic_mbedtls", "sockloop", "winsockloop")
+        ),
     ),
 }
 

@@ -175,7 +175,7 @@ def test_a_library_brings_a_stack(cli: Command, own: Path, tmp_path: Path) -> No
 
 
 #: The guests of `make guests`, and a controller of each.
-BUILT = {"ngtcp2": "bbr"}
+BUILT = {"ngtcp2": "bbr", "picoquic": "bbr"}
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -200,6 +200,27 @@ def test_a_guest_leaves_the_same_bytes_twice(cli: Command, tmp_path: Path, name:
     assert samples["min_rtt_ns"][-1] >= 30e6
     unknown = cli("run", "one.toml", "--set", f"flows.0.cc={name}:none", "--controller", run[3])
     assert (unknown.returncode, "no controller" in unknown.stderr) == (2, True), unknown.stderr
+
+
+def test_prague_of_a_guest_sends_ect1_and_hears_its_marks(cli: Command, tmp_path: Path) -> None:
+    library = ROOT / "target" / "guests" / "picoquic.so"
+    if not library.exists():
+        pytest.skip("it is not built: make guests GUESTS=picoquic")
+    text = SCENARIO.split("[[flows]]")[0].replace('loss = "0.05 %"\n', "")
+    text = text.replace('queue.size = "1 bdp"', 'queue = { kind = "dualpi2", size = "2 bdp" }')
+    (tmp_path / "one.toml").write_text(text + '[[flows]]\ncc = "picoquic:prague"\n')
+    given = ("--controller", f"picoquic={library}")
+    done = cli("run", "one.toml", *given, "--out", "one")
+    assert done.returncode == 0, done.stderr
+    queue = paceline.Run.read(tmp_path / "one").queue
+    assert queue["marked_packets"][-1] > 0
+    assert queue["dropped_packets"][-1] == 0
+    done = cli("run", "one.toml", *given, "--set", "flows.0.cc=picoquic:cubic", "--out", "two")
+    assert done.returncode == 0, done.stderr
+    # A queue of the Classic kind is filled to its target of 15 ms; one of the L4S kind to 1 ms.
+    runs = [paceline.Run.read(tmp_path / name) for name in ("one", "two")]
+    delays = [run.metrics["queue_p50_ns"] for run in runs]
+    assert (delays[0] or 0) < 1e6 < (delays[1] or 0)
 
 
 def test_examples_are_short() -> None:

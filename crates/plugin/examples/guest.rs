@@ -21,7 +21,7 @@ fn run(transport: &Arc<Transport>, controller: &str) -> Result<Run, String> {
         .map_err(|wrong| format!("{wrong:?}"))?;
     let config = |sends| EndConfig {
         sends,
-        max_datagram: 1200,
+        max_datagram: 1448,
         seed: 1,
         now: paceline_units::Instant::ZERO,
         controller,
