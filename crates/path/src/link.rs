@@ -37,6 +37,7 @@ struct Entry<P> {
 /// Departures are computed when a packet is enqueued instead of being scheduled, so a packet costs
 /// the caller one event: its arrival at the far end. A packet that is held or copied costs one
 /// more: it passes through the FIFO in order, and then waits outside it for the remaining delay.
+/// If nothing can change a packet's arrival any more, [`Link::tell_ahead`] saves that event as well.
 ///
 /// Packets of a queue that decides at dequeue wait in that queue, and enter the FIFO one at a time
 /// as the server becomes free. That is not an event either: nothing depends on it until the next
@@ -46,6 +47,10 @@ pub struct Link<P> {
     entries: VecDeque<Entry<P>>,
     /// Number of packets at the front that have departed by the latest known time.
     departed: usize,
+    /// Whether [`Self::next_ahead`] tells arrivals, and the number of packets at the front that it
+    /// has told.
+    tells_ahead: bool,
+    told_ahead: usize,
     /// Earliest time of the next departure.
     departs_from: Instant,
     /// Bytes of the packets that have not departed.
@@ -98,6 +103,8 @@ impl<P: Packet + Clone> Link<P> {
         let mut link = Self {
             entries: VecDeque::new(),
             departed: 0,
+            tells_ahead: false,
+            told_ahead: 0,
             departs_from: Instant::MAX,
             backlog: 0,
             server: Server::new(config.service),
@@ -425,6 +432,68 @@ impl<P: Packet + Clone> Link<P> {
         }
         let entry = self.pop()?;
         Some(self.deliver(entry.packet))
+    }
+
+    /// Tells arrivals ahead from now on, if the link can: nothing overtakes, is held or copied, or
+    /// waits for a decision. Its caller does not change it any more.
+    pub fn tell_ahead(&mut self) -> bool {
+        let in_order = self.duplicate.is_none() && self.reorder.is_none();
+        let unheld = self.scripted_holds.is_empty() && self.held() == 0;
+        let moves = self.server.rate() > Rate::ZERO && self.discipline.is_none();
+        self.tells_ahead = in_order && unheld && moves;
+        self.tells_ahead
+    }
+
+    /// Whether [`Self::next_ahead`] tells arrivals, which then are no events.
+    #[inline]
+    pub fn tells_ahead(&self) -> bool {
+        self.tells_ahead
+    }
+
+    /// The next packet of those accepted that will arrive, and when; each once.
+    #[inline]
+    pub fn next_ahead(&mut self) -> Option<(Instant, &P)> {
+        loop {
+            let entry = self.entries.get(self.told_ahead)?;
+            self.told_ahead += 1;
+            if !entry.lost {
+                return Some((entry.arrival, &entry.packet));
+            }
+        }
+    }
+
+    /// Changes the packet that was told last.
+    #[inline]
+    pub fn last_ahead(&mut self) -> Option<&mut P> {
+        let last = self.entries.get_mut(self.told_ahead.checked_sub(1)?)?;
+        Some(&mut last.packet)
+    }
+
+    /// Whether one more packet needs more memory, unless [`Self::take_ahead`] removes some.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.entries.len() == self.entries.capacity()
+    }
+
+    /// Removes the packets told ahead that have arrived by `now`.
+    pub fn take_ahead(&mut self, now: Instant, mut each: impl FnMut(&P)) {
+        self.advance(now);
+        let mut taken = 0;
+        while let Some(entry) = self.entries.get(taken).filter(|entry| entry.arrival <= now) {
+            taken += 1;
+            let size = entry.packet.size();
+            self.counters.held.remove(size);
+            if entry.lost {
+                self.counters.dropped_random.add(size);
+            } else {
+                self.counters.delivered.add(size);
+                each(&entry.packet);
+            }
+        }
+        // They have departed.
+        self.departed -= taken;
+        self.told_ahead -= taken;
+        self.entries.drain(..taken);
     }
 
     /// Removes the head of the FIFO. A packet that arrives has departed, whether or not that was

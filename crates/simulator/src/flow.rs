@@ -1,15 +1,16 @@
 use paceline_congestion::{CaState, Config, Controller, Ecn};
 use paceline_endpoint::{Amount, Write};
-use paceline_experiment::{Choice, Fault, FlowController, FlowPlan, seed_of};
+use paceline_experiment::{Choice, Fault, FlowController, FlowPlan, seed_of, sender_config};
 use paceline_path::{Header, Link, Verdict};
-use paceline_recovery::{Acknowledgment, Application, Receiver, Segment, Sender};
+use paceline_recovery::{
+    Acknowledgment, Application, Receiver, ReceiverConfig, Segment, Sender, SenderConfig, ets,
+};
 use paceline_units::{Duration, EcnFeedback, Instant};
 
 use crate::foreign::{Ends, Setup, Stack};
 use crate::host::Host;
 use crate::lanes::Reply;
 use crate::packet::{Load, Packet};
-use crate::transport::Transport;
 
 /// The state of a connection.
 pub(crate) enum Stage {
@@ -61,6 +62,8 @@ pub(crate) struct Flow {
     pub finished: Option<Instant>,
     /// The sender's last known state, to detect changes.
     pub seen: Seen,
+    /// The bytes that its receiver has delivered by now, if that runs ahead of the time.
+    pub shown: Option<u64>,
 }
 
 /// The last state in the record's events.
@@ -104,7 +107,13 @@ impl Flow {
             last_delivery: Instant::ZERO,
             finished: None,
             seen: Seen::default(),
+            shown: None,
         }
+    }
+
+    /// Whether its ends are of another transport.
+    pub fn is_foreign(&self) -> bool {
+        self.stack.is_some()
     }
 
     pub fn sender(&self) -> Option<&Sender<FlowController>> {
@@ -128,7 +137,7 @@ impl Flow {
     pub fn delivered(&self) -> u64 {
         match &self.stage {
             Stage::Foreign(foreign) => foreign.ends.delivered(),
-            _ => self.receiver.delivered(),
+            _ => self.shown.unwrap_or_else(|| self.receiver.delivered()),
         }
     }
 
@@ -401,6 +410,47 @@ impl Seen {
             undo_count: stats.undo_count,
             round_count: sender.outputs().round_count,
         }
+    }
+}
+
+/// The slack that Linux gives the timer of SACK compression (`net.ipv4.tcp_comp_sack_slack_ns`).
+const COMP_SACK_SLACK: Duration = Duration::from_micros(100);
+
+/// The configuration of both ends of a connection of ours.
+struct Transport {
+    controller: Choice,
+    sender: SenderConfig,
+    receiver: ReceiverConfig,
+}
+
+impl Transport {
+    fn new(flow: &FlowPlan, controller: Choice) -> Self {
+        Self {
+            controller,
+            sender: sender_config(&flow.group, flow.mss),
+            receiver: receiver(flow),
+        }
+    }
+}
+
+fn receiver(flow: &FlowPlan) -> ReceiverConfig {
+    let (group, ack) = (&flow.group, &flow.group.ack);
+    let held_back = ack.comp_sack_delay.filter(|time| *time > Duration::ZERO);
+    ReceiverConfig {
+        ack_every: ack.every.0,
+        max_ack_delay: ack.delay,
+        window: group.receive_window.get(),
+        quick_acks: ack.quick.0,
+        sack_delay: held_back.map_or(Duration::ZERO, |time| {
+            time.min(flow.base_rtt / 20) + COMP_SACK_SLACK
+        }),
+        pushed: ack.pushed,
+        window_growth: ack.window_growth,
+        ecn: group.ecn,
+        sack_blocks: match group.ets {
+            true => ets::SACK_BLOCKS,
+            false => ReceiverConfig::default().sack_blocks,
+        },
     }
 }
 

@@ -237,7 +237,7 @@ impl Journal {
             rtt_ns: sender.latest_rtt(),
             srtt_ns: sender.srtt(),
             min_rtt_ns: sender.min_rtt(),
-            goodput_bytes: Bytes::new(flow.receiver.delivered()),
+            goodput_bytes: Bytes::new(flow.delivered()),
             delivered_bytes: sender.delivery().delivered(),
             sent_packets: stats.sent_packets,
             lost_packets: stats.lost_packets,

@@ -53,8 +53,14 @@ impl Reply {
     }
 }
 
-/// A reply on its way: its arrival time and its flow.
-pub(crate) type Arrival = (Instant, u32, Reply);
+/// A reply on its way.
+struct Arrival {
+    time: Instant,
+    flow: u32,
+    /// Whether its receiver's timer sent it.
+    timed: bool,
+    reply: Reply,
+}
 
 /// The return path of all flows with the same delay.
 struct Lane {
@@ -117,8 +123,13 @@ impl Lanes {
     ) -> Option<Instant> {
         let lane = &mut self.lanes[number];
         // It is copied once, and the hosts write into it in the queue.
-        lane.queue.push_back((now, flow, reply));
-        let (arrival, _, reply) = lane.queue.back_mut()?;
+        lane.queue.push_back(Arrival {
+            time: now,
+            flow,
+            timed: false,
+            reply,
+        });
+        let Arrival { time, reply, .. } = lane.queue.back_mut()?;
         lane.last_arrival = match host {
             Some(host) => {
                 // The receiver's host held it before the links.
@@ -130,8 +141,37 @@ impl Lanes {
             }
             None => lane.last_arrival.max(now + lane.delay),
         };
-        *arrival = lane.last_arrival;
+        *time = lane.last_arrival;
         (lane.queue.len() == 1).then_some(lane.last_arrival)
+    }
+
+    /// The same for a reply by the timer of a receiver that runs ahead of the time. Replies that
+    /// begin their lane later may be there already; of those that begin it now, timers' are the
+    /// last, in the order of the flows.
+    pub fn insert(
+        &mut self,
+        now: Instant,
+        number: usize,
+        flow: u32,
+        reply: Reply,
+    ) -> Option<Instant> {
+        let lane = &mut self.lanes[number];
+        let time = now + lane.delay;
+        let before = |there: &Arrival| (there.time, there.timed, there.flow) <= (time, true, flow);
+        let place = lane
+            .queue
+            .iter()
+            .rposition(before)
+            .map_or(0, |last| last + 1);
+        let arrival = Arrival {
+            time,
+            flow,
+            timed: true,
+            reply,
+        };
+        lane.queue.insert(place, arrival);
+        lane.last_arrival = lane.last_arrival.max(time);
+        (place == 0).then_some(time)
     }
 
     /// Whether a reply that begins a lane now has arrived.
@@ -144,8 +184,8 @@ impl Lanes {
     /// and then removes it with [`Self::arrived`].
     #[inline]
     pub fn head(&self, number: usize) -> Option<(u32, &Reply)> {
-        let (_, flow, reply) = self.lanes[number].queue.front()?;
-        Some((*flow, reply))
+        let first = self.lanes[number].queue.front()?;
+        Some((first.flow, &first.reply))
     }
 
     /// Removes the arrived reply at the head of a lane. Returns when the next one arrives.
@@ -153,6 +193,6 @@ impl Lanes {
     pub fn arrived(&mut self, number: usize) -> Instant {
         let queue = &mut self.lanes[number].queue;
         queue.pop_front();
-        queue.front().map_or(Instant::MAX, |entry| entry.0)
+        queue.front().map_or(Instant::MAX, |first| first.time)
     }
 }

@@ -27,7 +27,6 @@ mod run;
 mod schedule;
 mod sources;
 pub mod startup;
-mod transport;
 mod world;
 
 use paceline_recovery::SenderStats;

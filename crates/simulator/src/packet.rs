@@ -16,6 +16,8 @@ pub(crate) enum Load {
     /// The opening of a connection.
     Syn,
     Segment(Segment),
+    /// Its receiver has it already, and will have delivered this many bytes when it arrives.
+    Taken(u64),
     /// A datagram of another transport, by its number; its ends have the payload.
     Datagram {
         number: u64,
@@ -33,7 +35,7 @@ pub(crate) enum Load {
 impl Load {
     fn ecn(&self) -> Option<Ecn> {
         match self {
-            Self::Syn => None,
+            Self::Syn | Self::Taken(_) => None,
             Self::Segment(segment) => Some(segment.ecn),
             Self::Datagram { ecn, .. } | Self::Reply { ecn, .. } => Some(*ecn),
         }
@@ -47,7 +49,7 @@ impl paceline_path::Packet for Packet {
 
     fn mark(&mut self) -> bool {
         let ecn = match &mut self.load {
-            Load::Syn => return false,
+            Load::Syn | Load::Taken(_) => return false,
             Load::Segment(segment) => &mut segment.ecn,
             Load::Datagram { ecn, .. } | Load::Reply { ecn, .. } => ecn,
         };

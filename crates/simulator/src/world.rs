@@ -1,5 +1,6 @@
 //! One world in virtual time: flows, a bottleneck, the return paths, and the next event.
 
+mod ahead;
 mod exchange;
 
 use paceline_experiment::{
@@ -166,6 +167,9 @@ impl World {
                 fault.clone(),
             ));
         }
+        if !scenario.run.record.packets {
+            ahead::tell(&plan.script, &mut flows, &mut links);
+        }
         let path = &scenario.path;
         let lanes = Lanes::new(plan.ways, path.rtt);
         let schedule = Schedule::new(plan.script);
@@ -301,10 +305,12 @@ impl World {
     fn pass_on(&mut self, link: usize, packet: &Packet) {
         let verdict = self.links[link].enqueue(self.now, *packet);
         self.forwarded(packet, verdict);
-        self.link_due(link);
+        self.joined(link);
     }
 
     /// A packet reaches the receiver's NIC, unless it is a reply.
+    // Always inlined: a call costs every packet more than its work.
+    #[inline(always)]
     fn deliver(&mut self, packet: &Packet) {
         let index = packet.flow as usize;
         if let Some(host) = &mut self.flows[index].host
@@ -400,8 +406,10 @@ impl World {
         let reply = flow.on_receiver_timer(self.now);
         let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.receiver(index), timer);
-        if let Some(ack) = reply {
-            self.send_reply(index, Reply::Ack(ack));
+        match reply {
+            Some(ack) if flow.shown.is_some() => self.insert_reply(index, Reply::Ack(ack)),
+            Some(ack) => self.send_reply(index, Reply::Ack(ack)),
+            None => {}
         }
     }
 
@@ -460,6 +468,8 @@ impl World {
             return self.agenda.set(self.sources.sender(index), timer);
         }
         if flow.plan.stop.is_some_and(|stop| stop <= self.now) {
+            self.catch_up_flow(index);
+            let flow = &mut self.flows[index];
             self.journal.stopped(self.now, flow);
             flow.close();
             self.agenda.set(self.sources.sender(index), Instant::MAX);
@@ -544,6 +554,7 @@ impl World {
             self.observe(index, seen);
         }
         if done {
+            self.catch_up_flow(index);
             let flow = &mut self.flows[index];
             flow.finished = Some(flow.last_delivery);
             self.journal.finished(self.now, flow);
@@ -569,6 +580,9 @@ impl World {
     /// A link has been offered packets.
     #[inline(always)]
     fn joined(&mut self, link: usize) {
+        if self.links[link].tells_ahead() {
+            return self.run_ahead(link);
+        }
         let due = self.agenda.due(self.sources.link(link));
         // A packet that joins others does not arrive before them.
         let joins = due < Instant::MAX && self.links[link].is_plain();
@@ -621,6 +635,8 @@ impl World {
         {
             return;
         }
+        self.catch_up_flow(index);
+        let flow = &mut self.flows[index];
         self.journal.changed(self.now, flow, &before);
         if !same_phase {
             self.entered(index, seen.phase);
@@ -669,6 +685,7 @@ impl World {
 
     fn sample(&mut self) {
         self.allowance -= (self.flows.len() + self.links.len()) as i64;
+        self.catch_up_all();
         self.journal.sample(self.now, &self.flows, &mut self.links);
         let next = self.now + self.journal.interval();
         self.agenda.set(self.sources.sampler(), next);
@@ -682,6 +699,7 @@ impl World {
 
     /// The record, with a last row at the very end, if the packet counts of every link balance.
     pub fn finish(mut self) -> Result<Run, Unbalanced> {
+        self.catch_up_all();
         audit(&self.recorder().info().links, &self.links)?;
         if self.agenda.due(self.sources.sampler()) != self.now + self.journal.interval() {
             self.journal.sample(self.now, &self.flows, &mut self.links);

@@ -812,3 +812,45 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// A run whose packets are recorded handles each arrival at its time, and another one ahead of it
+    /// where the way decides nothing. Everything else in their records is equal.
+    #[test]
+    fn receivers_that_run_ahead_change_nothing(
+        (rate, rtt, queue, loss) in (1u32..60, 1u32..60, 1u32..40, 0u32..3),
+        (jitter, switch, interval) in (0u32..2, any::<bool>(), 1u32..40),
+        flows in prop::collection::vec((0usize..5, 1u32..4, 1u32..6, 0usize..4, 0u32..2), 1..4),
+    ) {
+        let groups = flows.iter().map(|&(cc, count, every, app, stop)| {
+            let cc = ["reno", "bbr3", "cubic", "dctcp", "bbr1"][cc];
+            let app = ["\"bulk\"", "{ size = \"80 kB\" }", "{ rate = \"300 kbit/s\" }", "\"bulk\""][app];
+            let ack = match every {
+                5 => "\"linux\"".to_owned(),
+                _ => format!("{{ every = \"{every} packets\", delay = \"{every} ms\" }}"),
+            };
+            let route = if switch { "route = [\"nic\", \"bottleneck\"]\n" } else { "" };
+            let stop = if stop > 0 { "stop = \"700 ms\"\n" } else { "" };
+            format!("[[flows]]\ncc = \"{cc}\"\ncount = {count}\napp = {app}\nack = {ack}\n{route}{stop}")
+        });
+        let groups: String = groups.collect();
+        let nic = if switch { "[[links]]\nname = \"nic\"\nrate = \"50 Mbit/s\"\nqueue.size = \"30 packets\"\n" } else { "" };
+        let [(ahead, few), (each, many)] = [false, true].map(|packets| {
+            let text = format!(
+                "schema = 1\n[run]\nduration = \"1 s\"\nsample_interval = \"{interval} ms\"\n\
+                 record = {{ rounds = true, states = true, packets = {packets} }}\n[path]\n\
+                 rate = \"{rate} Mbit/s\"\nrtt = \"{rtt} ms\"\nqueue.size = \"{queue} packets\"\n\
+                 loss = \"{loss} %\"\njitter = \"{jitter} ms\"\n{nic}{groups}"
+            );
+            paceline_simulator::run(&parse(&text), 1, &mut |_| ControlFlow::Continue(())).unwrap()
+        });
+        prop_assert!(few.events < many.events);
+        prop_assert_eq!(few.packets, many.packets);
+        for table in ["samples", "queue", "events"] {
+            prop_assert!(ahead.table(table) == each.table(table), "{}", table);
+        }
+        prop_assert_eq!(format!("{:?}", ahead.metrics()), format!("{:?}", each.metrics()));
+    }
+}

@@ -500,6 +500,42 @@ proptest! {
         prop_assert_eq!(&seen[0], &seen[1]);
     }
 
+    /// A link that tells arrivals ahead tells those that another has.
+    #[test]
+    fn what_is_told_ahead_arrives(
+        steps in prop::collection::vec((0u64..5000, 40u32..3000), 1..300),
+        loss in 0u32..2,
+        jitter in 0u64..2,
+    ) {
+        let mut links = [fifty(QueueLimit::Packets(20)), fifty(QueueLimit::Packets(20))];
+        for link in &mut links {
+            link.set_loss(Instant::ZERO, Loss::Independent(Gain::from_millionths(loss * 100_000)));
+            link.set_jitter(Instant::ZERO, Duration::from_micros(jitter * 300));
+        }
+        let [ahead, other] = &mut links;
+        prop_assert!(ahead.tell_ahead());
+        let (mut now, mut told, mut seen, mut taken) = (Instant::ZERO, vec![], vec![], vec![]);
+        for (number, (gap, size)) in (0..).zip(steps) {
+            now += Duration::from_micros(gap);
+            while let Some(at) = other.next_arrival().filter(|&at| at <= now) {
+                seen.extend(other.arrive(at).map(|packet| (at, packet.1)));
+            }
+            let packet = Sized(size, number);
+            prop_assert_eq!(ahead.enqueue(now, packet), other.enqueue(now, packet));
+            while let Some((at, packet)) = ahead.next_ahead() {
+                told.push((at, packet.1));
+            }
+            if size % 3 == 0 {
+                ahead.take_ahead(now, |packet| taken.push(packet.1));
+                prop_assert_eq!(ahead.counters(), other.counters());
+                prop_assert_eq!(ahead.backlog(now), other.backlog(now));
+                prop_assert_eq!(ahead.take_peak(now), other.take_peak(now));
+                prop_assert!(taken.iter().eq(seen.iter().map(|(_, number)| number)));
+            }
+        }
+        prop_assert!(told.starts_with(&seen));
+    }
+
     #[test]
     fn what_is_held_or_copied_is_accounted_for(
         steps in prop::collection::vec((0u64..5000, 0u8..20, 40u32..3000), 1..300),

@@ -21,7 +21,9 @@ impl World {
             Load::Reply { number, hop, ecn } => {
                 return self.came_back(packet, (number, hop), ecn);
             }
-            Load::Syn | Load::Segment(_) => return self.send_reply(index, Reply::SynAck),
+            Load::Syn | Load::Segment(_) | Load::Taken(_) => {
+                return self.send_reply(index, Reply::SynAck);
+            }
         };
         let (now, flow) = (self.now, &mut self.flows[index]);
         let id = flow.id;
