@@ -616,12 +616,16 @@ def _failure(place: Path, error: OSError | NotARunError) -> StoreError:
     }
     code = error.errno if isinstance(error, OSError) else None
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    hint = hints.get(code or 0, "choose another place with --out")
+    misnamed = code == errno.ENOENT and not place.parent.exists()
+    if misnamed:
+        hint = f"create the folder first: `mkdir -p {place.parent}`"
     return StoreError(
         "write-failed",
         f"cannot write {place}: {reason}",
-        hint=hints.get(code or 0, "choose another place with --out"),
+        hint=hint,
         file=str(place),
-        failed=True,
+        failed=not misnamed,
     )
 
 

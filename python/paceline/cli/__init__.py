@@ -34,6 +34,10 @@ _PLAIN = (
         r'^Invalid value for (\S+): unable to convert (".*") into float\.',
         r"\1 takes a number, not \2.",
     ),
+    (
+        r'^Invalid value for (\S+): unable to convert (".*") into Path\.',
+        r"\1 takes the name of a file, not \2.",
+    ),
     (r'^Invalid value (".*") for (\S+)\. (must be .*)', r"\2 \3 It is \1."),
     (r'^Command "(.*)" parameter (\S+) requires an argument\.', r"`paceline \1` needs \2."),
 )
@@ -47,6 +51,8 @@ def _usage(error: CycloptsError) -> Failure:
     head, mean, tail = message.partition(" Did you mean ")
     verb = " ".join(word for word in (error.command_chain or ()) if not word.startswith("-"))
     hint = f"`{f'paceline {verb}'.strip()} --help` shows how it is used"
+    if point := re.search(r' takes a number, not "(\d+),(\d+)"', message):
+        hint = f"write a decimal point: {point[1]}.{point[2]}"
     if isinstance(error, UnknownOptionError) and error.token is not None:
         option = (error.token.keyword or error.token.value).partition("=")[0]
         head = f"`paceline {verb}` has no option {option}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from cyclopts import App, CoercionError, Parameter, Token, convert
@@ -35,6 +37,17 @@ def _converted(kind: Any, tokens: Sequence[Token]) -> Any:
                 raise CoercionError(token=token, target_type=int)
     return convert(kind, tokens)
 
+
+def _file(kind: Any, tokens: Sequence[Token]) -> Any:
+    """Convert the name of a file to write; `Path` would drop the slash of a folder's name."""
+    for token in tokens:
+        if token.value == "" or token.value.endswith("/") or os.path.isdir(token.value):
+            raise CoercionError(token=token, target_type=Path)
+    return convert(kind, tokens)
+
+
+#: Of an option that names one file to write.
+FILE = Parameter(converter=_file)
 
 app = App(
     name="paceline",

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from paceline import answers, guests, shipped, store
 from paceline.cli import console, files
 from paceline.cli.app import (
+    FILE,
     Controllers,
     Force,
     Jobs,
@@ -78,7 +79,7 @@ class Options:
     """Number of paths that are drawn from what the recordings allow."""
     sender: str | None = None
     """Controller of the recorded flows. Default: what their packets say."""
-    out: Path | None = None
+    out: Annotated[Path | None, FILE] = None
     """Page to write. Default: NAME-advice.html, here."""
     controllers: Controllers = None
     force: Force = False

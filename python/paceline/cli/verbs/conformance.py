@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from paceline import _paceline, batch, guests, shipped, store
 from paceline.cli import console, files, flows
-from paceline.cli.app import Force, Jobs, Json, Memory, Quiet, app, examples
+from paceline.cli.app import FILE, Force, Jobs, Json, Memory, Quiet, app, examples
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
@@ -69,9 +69,9 @@ class Options:
     """Only run the recovery scripts against this machine's kernel (three times each)."""
     record: Path | None = None
     """With --live: write the segments that the kernel sent to this new folder."""
-    junit: Path | None = None
+    junit: Annotated[Path | None, FILE] = None
     """Also write the results to this file, as JUnit XML."""
-    report: Path | None = None
+    report: Annotated[Path | None, FILE] = None
     """Also write a page with the flows' verdicts and plots to this file."""
     against: Path | None = None
     """An earlier output of --json: fail only if something that held in it is broken now."""

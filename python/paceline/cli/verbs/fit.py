@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from paceline import answers, guests, store
 from paceline.cli import console, files
-from paceline.cli.app import Controllers, Force, Json, Memory, Quiet, app, examples
+from paceline.cli.app import FILE, Controllers, Force, Json, Memory, Quiet, app, examples
 from paceline.cli.failure import Failure
 from paceline.names import did_you_mean
 from paceline.quantities import plain, quantity
@@ -37,7 +37,9 @@ def fit(
         ),
     ] = None,
     out: Annotated[
-        Path | None, Parameter(help="Scenario to write. Default: NAME-fitted.toml in this folder.")
+        Path | None,
+        FILE,
+        Parameter(help="Scenario to write. Default: NAME-fitted.toml in this folder."),
     ] = None,
     controllers: Controllers = None,
     force: Force = False,

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from paceline import answers, shipped, store
 from paceline.cli import console
-from paceline.cli.app import Force, Json, app, examples
+from paceline.cli.app import FILE, Force, Json, app, examples
 
 #: The header that a controller in C includes.
 _HEADER = "paceline_controller.h"
@@ -22,7 +22,9 @@ _HEADER = "paceline_controller.h"
 )
 def init(
     file: Annotated[
-        Path | None, Parameter(help="File to write. Default: scenario.toml, or controller.py.")
+        Path | None,
+        FILE,
+        Parameter(help="File to write. Default: scenario.toml, or controller.py."),
     ] = None,
     /,
     *,

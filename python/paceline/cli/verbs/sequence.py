@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from paceline import answers, store
 from paceline.cli import console, files
-from paceline.cli.app import Flow, Force, Image, Json, Memory, app, examples, positive
+from paceline.cli.app import FILE, Flow, Force, Image, Json, Memory, app, examples, positive
 from paceline.cli.failure import Failure, failing
 from paceline.quantities import duration_ns
 
@@ -22,7 +22,7 @@ class Options:
 
     format: Image = "png"
     """Format of the diagram."""
-    out: Path | None = None
+    out: Annotated[Path | None, FILE] = None
     """File to write. Default: sequence.FORMAT in the first run's folder."""
     flow: Flow = None
     begin: Annotated[str | None, Parameter(name="--from")] = None

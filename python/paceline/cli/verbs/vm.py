@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from paceline import _paceline, store
 from paceline.cli import console, files
-from paceline.cli.app import Hushed, Json, Quiet, examples, part, parted
+from paceline.cli.app import FILE, Hushed, Json, Quiet, examples, part, parted
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.errors import RunError
 from paceline.kernel import stock
@@ -132,7 +132,7 @@ def trace(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="The file to write, which must not exist yet.")
+        Path | None, FILE, Parameter(help="The file to write, which must not exist yet.")
     ] = None,
     seed: Annotated[
         int | None, Parameter(help="Seed of the run. Default: the scenario's seed.")
