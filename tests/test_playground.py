@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import textwrap
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,14 @@ import pytest
 
 import browser
 import paceline
+from conftest import Command
+from paceline import shipped
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "target" / "playground" / "index.html"
 BUILT = ROOT / "target" / "playground-build" / "wasm32-unknown-unknown" / "release"
 WASM = BUILT / "paceline_wasm.wasm"
-LESSONS = tomllib.loads((ROOT / "web" / "lessons.toml").read_text("utf-8"))["lesson"]
+LESSONS = [{"scenario": name} | lesson for name, lesson in shipped.lessons().items()]
 
 needs_page = pytest.mark.skipif(
     not PAGE.exists() or browser.found() is None,
@@ -60,6 +61,27 @@ def test_the_runs_of_a_lesson_show_its_answer(lesson: dict[str, Any]) -> None:
     factor = {"larger": after / before, "smaller": before / after}[shows["becomes"]]
     assert factor >= shows["factor"], (before, after)
     assert 0 <= lesson["right"] < len(lesson["answers"]) == 3
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=[lesson["scenario"] for lesson in LESSONS])
+def test_the_options_of_a_lesson_make_its_change(lesson: dict[str, Any]) -> None:
+    before, after = texts(lesson)
+    overrides = dict(one.split("=", 1) for one in lesson["set"])
+    assert paceline.check(before, overrides=overrides) == paceline.check(after)
+
+
+def test_a_lesson_run_on_the_command_line_says_what_to_change_and_to_compare(
+    cli: Command,
+) -> None:
+    said = cli("run", "lessons/4-startup").stderr
+    assert "Change: Set the gain to 1.5." in said
+    assert "--set flows.0.cc.startup_pacing_gain=1.5\n" in said
+    assert "Question: What does a smaller gain cost? Nothing / Time until" in said
+    assert "Compare: full rate, here 840.0 ms" in said
+    assert "Compare: goodput of flow 0, here " in cli("run", "lessons/7-with-cubic").stderr
+    listed = cli("list", "scenarios", "lessons/7-with-cubic").stdout
+    assert """--set 'path.queue.size="8 bdp"'""" in listed
+    assert "Question" not in cli("run", "lessons/4-startup", "--quiet").stderr
 
 
 def test_there_are_eleven_lessons_and_each_scenario_is_in_one() -> None:

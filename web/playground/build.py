@@ -11,12 +11,11 @@ import gzip
 import json
 import re
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import paceline
-from paceline import _paceline
+from paceline import _paceline, shipped
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -27,13 +26,12 @@ MOST = 2_000_000
 def lessons() -> list[dict[str, Any]]:
     """Return the lessons, each with its scenario before and after its change."""
     made = []
-    for lesson in tomllib.loads((ROOT / "web" / "lessons.toml").read_text("utf-8"))["lesson"]:
-        name = lesson.pop("scenario")
+    for name, lesson in shipped.lessons().items():
         text = (ROOT / "scenarios" / "lessons" / f"{name}.toml").read_text("utf-8")
         old, new = lesson.pop("change")
         if old not in text:
             raise ValueError(f"lesson {name}: its scenario has no {old!r}")
-        lesson.pop("shows")
+        lesson = {key: said for key, said in lesson.items() if key not in {"shows", "set"}}
         texts = {"toml": text, "changed": text.replace(old, new)}
         digests = [paceline.run(one).digest for one in texts.values()]
         made.append({"id": name, **texts, "digests": digests, **lesson})
@@ -51,7 +49,7 @@ def page(wasm: bytes) -> str:
     version = re.search(r'^version = "(.+)"$', (ROOT / "Cargo.toml").read_text("utf-8"), re.M)
     if version is None:
         raise ValueError("Cargo.toml has no version")
-    shipped = ROOT / "python" / "paceline" / "web"
+    web = ROOT / "python" / "paceline" / "web"
     data = {
         "wasm": base64.b64encode(gzip.compress(wasm, 9, mtime=0)).decode(),
         "worker": (HERE / "worker.js").read_text("utf-8"),
@@ -69,10 +67,10 @@ def page(wasm: bytes) -> str:
         },
     }
     parts = {
-        "style": (shipped / "uPlot.min.css").read_text("utf-8")
+        "style": (web / "uPlot.min.css").read_text("utf-8")
         + (HERE / "style.css").read_text("utf-8")
-        + (shipped / "editor.css").read_text("utf-8"),
-        "uplot": (shipped / "uPlot.iife.min.js").read_text("utf-8"),
+        + (web / "editor.css").read_text("utf-8"),
+        "uplot": (web / "uPlot.iife.min.js").read_text("utf-8"),
         # What ends a script must not be in one.
         "data": json.dumps(data).replace("</", "<\\/"),
         "script": (HERE / "playground.js").read_text("utf-8"),

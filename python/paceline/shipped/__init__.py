@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from paceline.names import nearest
 
@@ -45,6 +45,31 @@ def scenario(name: str) -> Path | None:
     begun = [full for full in known for one in (full, full.rpartition("/")[2]) if _of(one, name)]
     chosen = exact or sorted(begun, key=lambda full: (len(full.rpartition("/")[2]), full))
     return known[chosen[0]] if chosen else None
+
+
+def lessons() -> dict[str, dict[str, Any]]:
+    """Return the playground's lessons, by the names of their scenarios."""
+    import tomllib  # only the lessons need it
+
+    text = (files("paceline") / "web" / "lessons.toml").read_text("utf-8")
+    return {lesson.pop("scenario"): lesson for lesson in tomllib.loads(text)["lesson"]}
+
+
+def lesson(path: Path) -> dict[str, str]:
+    """Return the texts of a scenario's lesson; nothing if the scenario is not one of a lesson."""
+    import shlex  # only the lessons need it
+
+    told = lessons().get(path.stem) if path.parent.name == "lessons" else None
+    if told is None:
+        return {}
+    options = " ".join(f"--set {shlex.quote(one)}" for one in told["set"])
+    return {
+        "lesson": told["text"],
+        "change": told["do"],
+        "command": f"paceline run lessons/{path.stem} {options}",
+        "question": f"{told['question']} {' / '.join(told['answers'])}",
+        "metric": told["shows"]["metric"],
+    }
 
 
 def scenario_files() -> list[tuple[str, Path]]:

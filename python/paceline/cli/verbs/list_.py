@@ -86,7 +86,8 @@ def _scenarios() -> list[dict[str, Any]]:
     rows = []
     for name, path in shipped.scenario_files():
         head = _head(path)
-        rows.append({"name": name, **{k: head.get(k) for k in ("about", "source")}})
+        told = {k: head.get(k) for k in ("about", "source")}
+        rows.append({"name": name, **told, **shipped.lesson(path)})
     return rows
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from paceline import shipped
 from paceline.batch import Batch
 from paceline.cli import console, files
 from paceline.cli.app import (
@@ -25,8 +26,9 @@ from paceline.cli.app import (
     examples,
 )
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.tables import show_comparison, show_result
+from paceline.cli.tables import middle, show_comparison, show_result
 from paceline.errors import MemoryLimitError, RunError
+from paceline.quantities import plain, quantity
 from paceline.runs import named_scenario
 
 _seed = bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
@@ -113,6 +115,7 @@ def run(
         if not options.json:
             show = show_comparison if batch.plan.compare else show_result
             show(results[-1], everything=options.everything)
+            _tell_lesson(batch.file, results[-1])
     if options.json:
         console.say_json(results[0] if len(results) == 1 else {"runs": results})
     cases = [case for result in results for case in result.get("compare", [result])]
@@ -122,6 +125,20 @@ def run(
         return Exit.RUN_FAILED
     held = all(outcome["held"] for case in cases for outcome in case["expect"])
     return Exit.OK if held else Exit.EXPECTATION_FAILED
+
+
+def _tell_lesson(file: str, result: dict[str, Any]) -> None:
+    """Print what to change in the scenario of a lesson, and the metric that then differs."""
+    told = shipped.lesson(Path(file))
+    if not told or "metrics" not in result:
+        return
+    *flow, metric = told.pop("metric").split(".")
+    values = result["flows"][int(flow[1])] if flow else result["metrics"]
+    value = middle(values[metric])
+    of_flow = f" of flow {flow[1]}" if flow else ""
+    told["compare"] = f"{plain(metric)}{of_flow}, here {quantity(metric, value)}"
+    for name, text in told.items():
+        console.note(f"{name.capitalize()}: {text}")
 
 
 def _checked(name: str, options: Options, *, below: bool) -> Batch:
