@@ -72,15 +72,16 @@ class Options:
         Literal["throughput", "latency", "sharing"] | None,
         Parameter(
             name="--for",
-            help="What matters most. Default: throughput, and the best of all three are shown.",
+            help="The aim of the recommendation. Default: throughput; the output then also names "
+            "the best controllers for the other aims.",
         ),
     ] = None
     paths: Annotated[int, Parameter(validator=bounded(10, 1000, "from 10 to 1000"))] = study.PATHS
     """Number of paths that are drawn from what the recordings allow."""
     sender: str | None = None
-    """Controller of the recorded flows. Default: what their packets say."""
+    """Controller of the recorded flows. Default: the one that their packets identify."""
     out: Annotated[Path | None, FILE] = None
-    """Page to write. Default: NAME-advice.html, here."""
+    """Page to write. Default: NAME-advice.html in the current folder."""
     controllers: Controllers = None
     force: Force = False
     jobs: Jobs = None
@@ -110,18 +111,21 @@ def advise(
     *,
     options: Options = Options(),
 ) -> None:
-    """Say which controller suits the path that recordings show.
+    """Recommend a controller for the path that recordings show.
 
-    First it says what the recordings show. If the application or the receive window is the limit,
-    no controller helps, and nothing is compared. Otherwise the path is fitted (`paceline fit`), and
-    several paths are drawn from what is not known of it. Each controller runs over each of them,
-    with the recording's own traffic: sizes, pauses and times.
+    The output starts with the limits that the recordings show. If the application or the receive
+    window was the limit, no controller helps, and the command compares none. Otherwise, the command
+    fits the path (`paceline fit`) and draws several paths from the intervals of the fit. Each
+    controller runs on each of these paths with the recorded traffic: the same sizes, pauses and
+    start times.
 
-    The ranking compares pairs of runs on the same path. Differences of up to 5 % are none. One is
-    certain if chance hardly gives it, and if it is on 90 % of the paths. The harm to others is what
-    a flow of CUBIC loses beside the controller, against CUBIC beside CUBIC. Then the two parameters
-    that are known least are varied, to find where the answer turns. If no model reproduces a
-    recording, nothing is recommended.
+    The ranking compares pairs of runs on the same path. Differences of up to 5 % are ignored. A
+    difference is certain if it has the same sign on 90 % of the paths, and if chance would produce
+    it with a probability of less than 5 %. The harm to others is the share of its goodput that a
+    CUBIC flow loses beside the controller, compared with a CUBIC flow beside another CUBIC flow.
+    The command also varies the two parameters about which the fit is least certain, and reports the
+    values at which another controller becomes the best. If no model reproduces a recording, the
+    command recommends nothing.
     """
     asked, aim = _asked(options), options.for_ or "throughput"
     place = options.out or Path(f"{files.stem(recordings[0])}-advice.html")

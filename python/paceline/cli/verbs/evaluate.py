@@ -78,10 +78,10 @@ def evaluate(
 ) -> Exit:
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
-    The command also runs the judged controller and those of --against, each with each. For each
-    controller of a pair, it shows the controller's share of the link, and the harm (Ware et al.)
-    that its goodput, delay and loss suffer from the other controller. The exit code is 3 if a
-    criterion is not met.
+    The command also runs the judged controller and those of --against against each other, in pairs.
+    For each controller of a pair, it shows the controller's share of the link, and the harm (Ware
+    et al.) that its goodput, delay and loss suffer from the other controller. The exit code is 3 if
+    a criterion is not met.
     """
     against = options.against or []
     known = guests.names()

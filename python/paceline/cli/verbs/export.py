@@ -50,7 +50,7 @@ def export(
         Format,
         Parameter(
             help=f"Format to write. {_PACKETS} need recorded packets: `record.packets = true` in "
-            "`[run]`. Of a sweep: csv, parquet or latex."
+            "`[run]`. A sweep takes csv, parquet or latex."
         ),
     ],
     out: Annotated[
@@ -63,7 +63,8 @@ def export(
     mean: Annotated[
         bool,
         Parameter(
-            negative="", help="Of a sweep, a row for each point: means and their 95 % intervals."
+            negative="",
+            help="Write a row for each point of a sweep: means and their 95 % intervals.",
         ),
     ] = False,
     metrics: Annotated[
@@ -71,7 +72,7 @@ def export(
         Parameter(
             name="--metric",
             negative="",
-            help="Metrics of `--mean` and of latex. Default: those of the sweep.",
+            help="Metrics to write with `--mean` or as latex. Default: those of the sweep.",
         ),
     ] = None,
     qlog_dialect: Annotated[
@@ -83,7 +84,8 @@ def export(
 ) -> None:
     """Export a run for other programs: as tables, qlog, a packet capture, xplot, Flent.
 
-    A sweep is one table with a row for each run: its settings, with units, and its metrics.
+    For a sweep, the command writes one table with a row for each run. The row has the run's
+    settings, with their units, and its metrics.
     """
     if qlog_dialect != "current" and format != "qlog":
         raise Failure("usage", f"{format} has no --qlog-dialect", hint="leave it out")

@@ -83,10 +83,10 @@ def import_(
     the configuration, the command prints an error with the line. If it can express a part only
     approximately, the command prints a note.
 
-    A recording becomes a run, which `paceline report`, `paceline compare` and `paceline sequence`
-    can read. A recording is a pcap or pcapng of TCP, a qlog of any version, iperf3's JSON or
-    Flent's data. The file may be compressed with gzip or zstd. Notes on missing data are printed
-    and stored in the record.
+    The command converts a recording into a run, which `paceline report`, `paceline compare` and
+    `paceline sequence` can read. A recording is a pcap or pcapng of TCP, a qlog of any version,
+    iperf3's JSON or Flent's data. The file may be compressed with gzip or zstd. Notes on missing
+    data are printed and stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
         _record(file, None if format == "auto" else format, out)

@@ -136,7 +136,7 @@ def client_(
     options: Client = Client(),
     json: Json = False,
 ) -> Exit:
-    """Run a test with a server.
+    """Run a test against a server.
 
     The client prints a line each second: the data received, and the sender's RTT and window. With
     --json, the client prints one object at the end.

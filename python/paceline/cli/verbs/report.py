@@ -27,17 +27,17 @@ class Options:
 
     format: Annotated[
         Literal["html", "png", "svg", "pdf"] | None,
-        Parameter(help="An HTML page, or a figure for print. Default: html; of a sweep, pdf."),
+        Parameter(help="An HTML page, or a figure for print. Default: html, or pdf for a sweep."),
     ] = None
     out: Annotated[
         Path | None,
         Parameter(
-            help="File to write. Default: report.FORMAT in the folder; of a recording, "
-            "NAME-report.FORMAT here."
+            help="File to write. Default: report.FORMAT in the folder, or, for a recording, "
+            "NAME-report.FORMAT in the current folder."
         ),
     ] = None
     style: Path | None = None
-    """A style file of matplotlib (.mplstyle) for the figure: fonts, line widths, colours, size."""
+    """A matplotlib style file (.mplstyle) for the figure: fonts, line widths, colours, size."""
     size: str | None = None
     """Size of the figure: WIDTHxHEIGHT in in, cm or mm, a width, one-column or two-column."""
     panels: Annotated[
@@ -45,8 +45,8 @@ class Options:
         Parameter(
             name="--panel",
             negative="",
-            help="Panels of a run's figure, with commas: throughput, rtt, queue, drops, window, "
-            "rates. Default: all.",
+            help="Panels of a run's figure, separated by commas: throughput, rtt, queue, drops, "
+            "window, rates. Default: all.",
         ),
     ] = None
     flow: int | None = None
@@ -90,9 +90,10 @@ def report(
 ) -> None:
     """Write a report of a run, one self-contained HTML page, or a figure of a run or a sweep.
 
-    The page works offline. Figures are byte-identical every time. For a folder with several runs
-    (repeats, or a comparison of controllers), the command writes one report of all runs. A sweep is
-    drawn as curves with 95 % intervals; a figure with `--size` leaves the title to the caption.
+    The page works offline. The same run or sweep always gives the same figure, byte for byte. For a
+    folder with several runs (repeats, or a comparison of controllers), the command writes one
+    report of all runs. A sweep's figure shows curves with 95 % intervals. A figure with `--size`
+    has no title, because the caption in the paper contains it.
     """
     is_file = Path(folder).is_file()
     folder = folder if is_file else files.run_folder(folder)

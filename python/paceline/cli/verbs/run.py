@@ -97,8 +97,8 @@ def run(
 
     The name of a run's folder ends in a hash of everything that determines the run's bytes. If the
     run already exists, the command shows it and does not run it again. After Ctrl-C, the same
-    command executes only the missing runs. Nothing is overwritten. If the process is killed during
-    a simulated run, `paceline report` shows the rows that the run had written.
+    command executes only the missing runs. No existing run is overwritten. If the process is killed
+    during a simulated run, `paceline report` shows the rows that the run had written.
     """
     # All of them are checked before the first one runs.
     batches = [_checked(path, options, below=len(file) > 1) for path in file]

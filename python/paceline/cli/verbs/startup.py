@@ -57,8 +57,8 @@ def startup(
     """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
     With a gain, the command prints the same rows as Google's start-up simulator: the state at the
-    first ACK of each round, on an ideal path with an RTT of 100 ms. Without a gain, the command
-    prints only the derivation.
+    first ACK of each round, on an ideal path with an RTT of 100 ms. Without a gain and without
+    --find, the command prints only the derivation.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         raise Failure(

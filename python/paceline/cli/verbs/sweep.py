@@ -55,7 +55,7 @@ class Options:
     over: Annotated[list[str] | None, Parameter(negative="")] = None
     """KEY=VALUES: vary this key instead of those in [sweep]; may be repeated."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
-    """Run each point with this many seeds, counting up from the first."""
+    """Run each point with this many consecutive seeds, beginning with run.seed."""
     overrides: Set = None
     metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
     """A metric to compare and plot; the first metric determines the best point."""
@@ -152,10 +152,11 @@ def sweep(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Run a grid of parameters, that of a scenario's `[sweep]` or of `--over`, in parallel.
+    """Run the grid of parameters of a scenario's `[sweep]`, or of `--over`, in parallel.
 
     After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
-    data set and a plot of each metric. The bytes are the same on any number of threads or machines.
+    data set and a plot of each metric. The output has the same bytes on any number of threads or
+    machines.
     """
     text, file = named_scenario(file)
     hint = 'say what to vary: --over path.rate="10,100 Mbit/s", or [sweep.over] in the scenario'
