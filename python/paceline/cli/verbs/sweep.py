@@ -55,7 +55,7 @@ class Options:
     over: Annotated[list[str] | None, Parameter(negative="")] = None
     """KEY=VALUES: vary this key instead of those in [sweep]; may be repeated."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
-    """Run each point with this many consecutive seeds, beginning with the first seed of the sweep."""
+    """Run each point with this many consecutive seeds, from the first seed of the sweep on."""
     overrides: Set = None
     metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
     """A metric to compare and plot; the first metric determines the best point."""
