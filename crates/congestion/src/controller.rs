@@ -283,6 +283,12 @@ pub trait Controller {
     /// An acknowledgment was processed.
     fn on_ack(&mut self, ack: &Ack);
 
+    /// [`Self::on_ack`], and the decisions after it. No controller needs its own.
+    fn decide(&mut self, ack: &Ack) -> Outputs {
+        self.on_ack(ack);
+        self.outputs()
+    }
+
     /// Fast recovery begins, after the [`on_loss`](Self::on_loss) calls that caused it; once per
     /// episode, unless a retransmission is lost again. `in_flight` no longer includes the lost
     /// packets.

@@ -175,18 +175,19 @@ impl Delivery {
         }
     }
 
-    /// The same for packets that were sent one after another, if none sent after the last of them
-    /// was delivered before: `earlier` bytes, then `newest`.
-    #[inline]
-    pub fn on_delivered_in_order(
+    /// [`Self::on_delivered`] and [`Self::sample`] for an ACK of `bytes` that were sent one after
+    /// another, `newest` last, if none sent after it was delivered before.
+    #[inline(always)]
+    pub fn sample_in_order(
         &mut self,
         now: Instant,
-        earlier: Bytes,
+        bytes: Bytes,
         newest: &PacketState,
-        id: u64,
-    ) {
-        self.delivered += earlier;
-        self.on_delivered(now, newest, id, false);
+    ) -> RateSample {
+        debug_assert!(self.newest.is_none());
+        self.delivered += bytes;
+        self.delivered_time = now;
+        self.sample_of(Some(newest))
     }
 
     /// Without SACK, a duplicate acknowledgment reports `bytes` that arrived at an unknown place
@@ -236,10 +237,16 @@ impl Delivery {
     /// `GenerateRateSample` (4.1.2.3): ends the ACK in progress.
     #[inline]
     pub fn sample(&mut self) -> RateSample {
+        let newest = self.newest.take();
+        self.sample_of(newest.as_ref().map(|(packet, _)| packet))
+    }
+
+    #[inline(always)]
+    fn sample_of(&mut self, newest: Option<&PacketState>) -> RateSample {
         if self.delivered > self.app_limited {
             self.app_limited = Bytes::ZERO;
         }
-        let Some((packet, _)) = self.newest.take() else {
+        let Some(packet) = newest else {
             return RateSample::default();
         };
         let send_elapsed = packet.send_time.since(packet.first_send_time);

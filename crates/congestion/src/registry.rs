@@ -255,6 +255,10 @@ impl<G: DerefMut<Target: Controller>> Controller for AnyController<G> {
         }
     }
 
+    fn decide(&mut self, ack: &Ack) -> Outputs {
+        either!(self, c => c.decide(ack))
+    }
+
     /// None: they are known from the [`Recipe`].
     fn visit_fields(_: &mut dyn FnMut(Field)) {}
 }

@@ -30,11 +30,13 @@ impl Echo {
 
     /// Whether `segment` changes `DCTCP.CE`: earlier segments are acknowledged separately, so that
     /// the sender attributes the marks correctly.
+    #[inline]
     pub(crate) fn turns(&self, segment: &Segment) -> bool {
         self.feedback == EcnFeedback::Dctcp && (segment.ecn == Ecn::Ce) != self.ece
     }
 
     /// A segment arrived. Returns whether to acknowledge it at once.
+    #[inline]
     pub(crate) fn on_segment(&mut self, segment: &Segment) -> bool {
         let turns = self.turns(segment);
         let marked = segment.ecn == Ecn::Ce;
@@ -53,7 +55,8 @@ impl Echo {
     }
 
     /// Writes the feedback into an acknowledgment.
-    pub(crate) fn write(&mut self, ack: &mut Acknowledgment) {
+    #[inline]
+    pub(crate) fn write<R>(&mut self, ack: &mut Acknowledgment<R>) {
         ack.ece = self.ece;
         match self.feedback {
             EcnFeedback::Classic | EcnFeedback::Dctcp => {}
@@ -134,7 +137,8 @@ impl Marks {
     }
 
     /// Whether [`Self::on_ack`] would find no mark and change nothing.
-    pub(crate) fn tells_none(&self, ack: &Acknowledgment) -> bool {
+    #[inline]
+    pub(crate) fn tells_none<R>(&self, ack: &Acknowledgment<R>) -> bool {
         match self.feedback {
             EcnFeedback::Classic | EcnFeedback::Dctcp => !ack.ece,
             EcnFeedback::Accurate => ack.ce_bytes <= self.bytes,

@@ -53,7 +53,7 @@ pub use pacer::Pacer;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::Sender;
 pub use stats::SenderStats;
-pub use wire::{Acknowledgment, Block, SackBlocks, Segment};
+pub use wire::{Acknowledgment, Block, PlainAck, SackBlocks, Segment};
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use paceline_units::{Duration, Instant};
 use crate::ecn::Echo;
 use crate::ranges::Ranges;
 use crate::receive_window::ReceiveWindow;
-use crate::{Acknowledgment, Block, EcnFeedback, SackBlocks, Segment};
+use crate::{Acknowledgment, Block, EcnFeedback, PlainAck, SackBlocks, Segment};
 
 /// Out-of-order segments that one buffer holds (`MAX_SKB_FRAGS`).
 const BUFFER: u64 = 17;
@@ -173,6 +173,38 @@ impl Receiver {
         if segment.len == 0 {
             return None;
         }
+        let at_once = self.asks(now, segment);
+        if self.is_next(segment) {
+            let due = self.take_next(now, segment, at_once);
+            return due.then(|| self.acknowledge(now, None));
+        }
+        self.take_other(now, segment, at_once)
+    }
+
+    /// The short form of [`Self::before_segment`] and [`Self::on_segment`]: the acknowledgment, if
+    /// any, of the next segment in sequence where nothing is out of order. None, and nothing is
+    /// done, for any other segment.
+    #[inline]
+    pub fn on_next(&mut self, now: Instant, segment: &Segment) -> Option<Option<PlainAck>> {
+        let turns = self.pending > 0 && self.marks.turns(segment);
+        let calm = !turns && self.compression.until.is_none();
+        if segment.len == 0 || !calm || !self.is_next(segment) {
+            return None;
+        }
+        let at_once = self.asks(now, segment);
+        let due = self.take_next(now, segment, at_once);
+        Some(due.then(|| self.answer(now)))
+    }
+
+    /// Whether a segment continues the data in order, and none is out of order.
+    #[inline]
+    fn is_next(&self, segment: &Segment) -> bool {
+        segment.seq == self.next && segment.end() <= self.edge && self.held.is_empty()
+    }
+
+    /// Reads the header of a segment. Whether it asks for an acknowledgment at once.
+    #[inline]
+    fn asks(&mut self, now: Instant, segment: &Segment) -> bool {
         let told_at_once = self.marks.on_segment(segment);
         if segment.seq <= self.last_ack && segment.sent > self.ts_recent {
             self.ts_recent = segment.sent;
@@ -183,12 +215,7 @@ impl Receiver {
         }
         let quick = self.quick_acks > 0;
         self.quick_acks = self.quick_acks.saturating_sub(1);
-
-        let in_order = segment.seq == self.next && segment.end() <= self.edge;
-        if in_order && self.held.is_empty() {
-            return self.take_next(now, segment, told_at_once || quick, None);
-        }
-        self.take_other(now, segment, told_at_once || quick)
+        told_at_once || quick
     }
 
     /// Whether the segment lets the receive window grow.
@@ -210,25 +237,17 @@ impl Receiver {
         growth.is_some_and(|growth| growth.on_segment(now, segment, self.held_bytes, read))
     }
 
-    /// The segment continues the in-order data, possibly after bytes that have arrived before
-    /// (`overlap`), and nothing is out of order. It is acknowledged `at_once`, or with others.
+    /// The segment continues the in-order data, and nothing is out of order. Whether it is
+    /// acknowledged now: it asks for that, or enough wait.
     #[inline]
-    fn take_next(
-        &mut self,
-        now: Instant,
-        segment: &Segment,
-        at_once: bool,
-        overlap: Option<(u64, u64)>,
-    ) -> Option<Acknowledgment> {
+    fn take_next(&mut self, now: Instant, segment: &Segment, at_once: bool) -> bool {
         self.next = segment.end();
         if self.pending == 0 {
             self.pending_since = now;
         }
         self.pending += 1;
         let pushed = self.config.pushed && segment.push;
-        let enough = self.pending >= self.config.ack_every;
-        let due = at_once || pushed || enough || overlap.is_some();
-        due.then(|| self.acknowledge(now, overlap))
+        at_once || pushed || self.pending >= self.config.ack_every
     }
 
     /// Any segment, anywhere in the sequence space.
@@ -252,7 +271,8 @@ impl Receiver {
         self.duplicate_bytes += overlap.map_or(0, |(start, end)| end - start);
         let start = segment.seq.max(self.next);
         if start == self.next && self.held.is_empty() {
-            return self.take_next(now, segment, at_once, overlap);
+            let due = self.take_next(now, segment, at_once) || overlap.is_some();
+            return due.then(|| self.acknowledge(now, overlap));
         }
         let mut fresh = 0;
         let merged = self
@@ -314,6 +334,12 @@ impl Receiver {
             }
         }
         blocks.truncate(self.config.sack_blocks);
+        self.answer(now).with(blocks)
+    }
+
+    /// The acknowledgment, without the ranges that it reports.
+    #[inline(always)]
+    fn answer(&mut self, now: Instant) -> PlainAck {
         let mut free = self.config.window.saturating_sub(self.held_bytes);
         if let Some(growth) = &self.growth {
             free = free.min(growth.offers(self.held_bytes));
@@ -327,14 +353,13 @@ impl Receiver {
         self.pending = 0;
         self.compression.end();
         self.last_ack = self.next;
-        let mut ack = Acknowledgment {
+        let mut ack = PlainAck {
             ack: self.next,
-            blocks,
             ts_echo: self.ts_recent,
             sent: now,
             window: self.edge - self.next,
             delay,
-            ..Acknowledgment::default()
+            ..PlainAck::default()
         };
         self.marks.write(&mut ack);
         ack

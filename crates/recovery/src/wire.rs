@@ -107,13 +107,13 @@ impl FromIterator<Block> for SackBlocks {
     }
 }
 
-/// An acknowledgment.
+/// An acknowledgment, with `Ranges` that are SACKed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Acknowledgment {
+pub struct Acknowledgment<Ranges = SackBlocks> {
     /// Cumulative: the next byte expected.
     pub ack: u64,
     /// Selective ranges.
-    pub blocks: SackBlocks,
+    pub blocks: Ranges,
     /// RFC 7323 `TSecr`: [`Segment::sent`] of the segment it answers.
     pub ts_echo: Instant,
     /// Departure time, the value of its own timestamp option. Both ends share one clock.
@@ -135,6 +135,29 @@ pub struct Acknowledgment {
     /// Not on the wire: how long it has been in the sender's host, if its NIC's clock tells. RTT
     /// samples end before that.
     pub stack: Duration,
+}
+
+/// An acknowledgment without selective ranges: half as large, and most are.
+pub type PlainAck = Acknowledgment<()>;
+
+impl<Ranges> Acknowledgment<Ranges> {
+    /// The same with other selective ranges.
+    #[inline(always)]
+    pub fn with<Others>(&self, blocks: Others) -> Acknowledgment<Others> {
+        Acknowledgment {
+            ack: self.ack,
+            blocks,
+            ts_echo: self.ts_echo,
+            sent: self.sent,
+            ece: self.ece,
+            ce_packets: self.ce_packets,
+            ce_bytes: self.ce_bytes,
+            window: self.window,
+            delay: self.delay,
+            delayed: self.delayed,
+            stack: self.stack,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@ use paceline_endpoint::{Amount, Write};
 use paceline_experiment::{Choice, Fault, FlowController, FlowPlan, seed_of, sender_config};
 use paceline_path::{Header, Link, Verdict};
 use paceline_recovery::{
-    Acknowledgment, Application, Receiver, ReceiverConfig, Segment, Sender, SenderConfig, ets,
+    Acknowledgment, Application, PlainAck, Receiver, ReceiverConfig, Segment, Sender, SenderConfig,
+    ets,
 };
 use paceline_units::{Duration, EcnFeedback, Instant};
 
@@ -235,6 +236,14 @@ impl Flow {
         self.seen = Seen::of(&sender);
         self.stage = Stage::Open(Box::new(sender));
         true
+    }
+
+    /// [`Receiver::on_next`], without hosts.
+    #[inline(always)]
+    pub fn take_next(&mut self, now: Instant, segment: &Segment) -> Option<Option<PlainAck>> {
+        let answer = self.receiver.on_next(now, segment)?;
+        self.last_delivery = now;
+        Some(answer)
     }
 
     /// The acknowledgment, if any, that the receiver's TCP sends before it processes a segment.

@@ -45,6 +45,12 @@ impl Journal {
         }
     }
 
+    /// Whether each packet is recorded.
+    #[inline]
+    pub fn packets(&self) -> bool {
+        self.packets
+    }
+
     pub fn interval(&self) -> Duration {
         self.interval
     }

@@ -8,7 +8,7 @@ use paceline_experiment::{
 };
 use paceline_path::Link;
 use paceline_record::{Held, Recorder, Run};
-use paceline_recovery::{Acknowledgment, Segment};
+use paceline_recovery::{Acknowledgment, PlainAck, SackBlocks, Segment};
 use paceline_scenario::{LinkKey, Scenario};
 use paceline_units::{Duration, Field, Gain, Instant, Rate};
 
@@ -18,7 +18,7 @@ use crate::flow::{Flow, Seen, Stage, offer};
 use crate::foreign::{Defect, Side, Stack, Stacks};
 use crate::host::Host;
 use crate::journal::Journal;
-use crate::lanes::{Lanes, Reply};
+use crate::lanes::{Head, Lanes, Reply};
 use crate::packet::{Load, Packet};
 use crate::schedule::Schedule;
 use crate::sources::{Source, Sources};
@@ -75,12 +75,20 @@ pub(crate) struct World {
 
 /// The sender takes a reply; false if it is no acknowledgment, or the connection has ended.
 #[inline(always)]
-fn acknowledge(now: Instant, journal: &mut Journal, flow: &mut Flow, reply: &Reply) -> bool {
-    let (Reply::Ack(ack), Stage::Open(sender)) = (reply, &mut flow.stage) else {
-        return false;
-    };
-    journal.acknowledged(now, flow.id, ack);
-    sender.on_ack(now, ack);
+fn acknowledge(now: Instant, journal: &mut Journal, flow: &mut Flow, head: &Head<'_>) -> bool {
+    match (head, &mut flow.stage) {
+        (Head::Plain(ack), Stage::Open(sender)) => {
+            if journal.packets() {
+                journal.acknowledged(now, flow.id, &ack.with(SackBlocks::default()));
+            }
+            sender.on_plain_ack(now, ack);
+        }
+        (Head::Other(Reply::Ack(ack)), Stage::Open(sender)) => {
+            journal.acknowledged(now, flow.id, ack);
+            sender.on_ack(now, ack);
+        }
+        _ => return false,
+    }
     true
 }
 
@@ -324,7 +332,15 @@ impl World {
         let Load::Segment(segment) = &packet.load else {
             return self.taken(packet);
         };
-        if let Some(ack) = self.flows[index].before(self.now, segment) {
+        let flow = &mut self.flows[index];
+        if let Some(answer) = flow.take_next(self.now, segment) {
+            self.journal.delivered(self.now, packet.flow, segment);
+            return match answer {
+                Some(ack) => self.send_plain(index, &ack),
+                None => self.arm_receiver(index),
+            };
+        }
+        if let Some(ack) = flow.before(self.now, segment) {
             self.send_reply(index, Reply::Ack(ack));
         }
         if let Some(ack) = self.take(index, segment, self.now) {
@@ -337,14 +353,19 @@ impl World {
         let flow = &mut self.flows[index];
         self.journal.delivered(self.now, flow.id, segment);
         let reply = flow.take(self.now, segment, nic);
-        // As for a sender, a timer that moved later or was stopped remains until it fires.
-        if let Some(timer) = flow.receiver.next_timer() {
+        self.arm_receiver(index);
+        reply
+    }
+
+    /// As for a sender, a timer that moved later or was stopped remains until it fires.
+    #[inline(always)]
+    fn arm_receiver(&mut self, index: usize) {
+        if let Some(timer) = self.flows[index].receiver.next_timer() {
             let source = self.sources.receiver(index);
             if timer < self.agenda.due(source) {
                 self.agenda.set(source, timer);
             }
         }
-        reply
     }
 
     /// A packet has reached the sender's NIC.
@@ -421,6 +442,19 @@ impl World {
         }
     }
 
+    /// The same for a plain acknowledgment; there are no hosts.
+    #[inline(always)]
+    fn send_plain(&mut self, index: usize, ack: &PlainAck) {
+        let flow = &self.flows[index];
+        if !flow.plan.back.is_empty() {
+            return self.send_back(index, &Reply::Ack(ack.with(SackBlocks::default())));
+        }
+        let number = flow.plan.lane;
+        if let Some(next) = self.lanes.send_plain(self.now, number, flow.id, ack) {
+            self.agenda.set(self.sources.lane(number), next);
+        }
+    }
+
     /// A reply begins its lane, after links or without.
     #[inline(always)]
     fn end_reply(&mut self, index: usize, reply: Reply, crossed: bool) {
@@ -435,12 +469,16 @@ impl World {
     }
 
     fn reply_arrives(&mut self, number: usize) {
-        let Some((flow, reply)) = self.lanes.head(number) else {
+        let Some((flow, head)) = self.lanes.head(number) else {
             return;
         };
         let index = flow as usize;
-        let known = acknowledge(self.now, &mut self.journal, &mut self.flows[index], reply);
-        let other = if known { None } else { Some(*reply) };
+        let known = acknowledge(self.now, &mut self.journal, &mut self.flows[index], &head);
+        let other = match head {
+            _ if known => None,
+            Head::Plain(ack) => Some(Reply::Ack(ack.with(SackBlocks::default()))),
+            Head::Other(reply) => Some(*reply),
+        };
         let next = self.lanes.arrived(number);
         self.agenda.set(self.sources.lane(number), next);
         if let Some(other) = other {

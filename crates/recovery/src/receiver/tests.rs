@@ -1,5 +1,6 @@
 use super::*;
 use paceline_congestion::Ecn;
+use proptest::prelude::*;
 
 const fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
@@ -381,4 +382,58 @@ fn the_window_edge_holds_and_what_lies_beyond_is_dropped() {
     assert_eq!((ack.ack, ack.window), (100, 200));
     let ack = arrive(&mut receiver, 1, 20).unwrap();
     assert_eq!((ack.ack, ack.window), (300, 300));
+}
+
+proptest! {
+    /// A segment in sequence is answered by the short form as by the general one.
+    #[test]
+    fn the_short_form_is_the_general_one(
+        (feedback, every, quick, window) in (0usize..4, 1u32..5, 0u32..4, 1u64..20),
+        (growth, pushed, delay) in (any::<bool>(), any::<bool>(), 0u64..2),
+        steps in prop::collection::vec((0u64..10, 0u64..8, 0u32..12), 1..200),
+    ) {
+        use EcnFeedback::{Accurate, Ace, Classic, Dctcp};
+        let mut general = Receiver::new(ReceiverConfig {
+            ack_every: every,
+            quick_acks: quick,
+            window: 100 * window,
+            sack_delay: Duration::from_millis(delay),
+            window_growth: growth,
+            pushed,
+            ecn: [Accurate, Ace, Classic, Dctcp][feedback],
+            ..ReceiverConfig::default()
+        });
+        let mut short = general.clone();
+        let (mut now, mut seq, mut taken) = (0, 0, 0);
+        for (gap, offset, bits) in steps {
+            now += gap;
+            if general.next_timer().is_some_and(|timer| timer <= at(now)) {
+                prop_assert_eq!(general.on_timer(at(now)), short.on_timer(at(now)));
+            }
+            // Most segments are the next ones.
+            let segment = Segment {
+                seq: seq + 100 * offset.saturating_sub(5),
+                ecn: if bits % 3 == 0 { Ecn::Ce } else { Ecn::Ect0 },
+                cwr: bits % 4 == 0,
+                push: bits % 5 == 0,
+                ..segment(0, now)
+            };
+            let before = general.before_segment(at(now), &segment);
+            let answer = general.on_segment(at(now), &segment);
+            match short.on_next(at(now), &segment) {
+                Some(next) => {
+                    taken += 1;
+                    prop_assert_eq!(before, None);
+                    prop_assert_eq!(answer, next.map(|ack| ack.with(SackBlocks::default())));
+                }
+                None => {
+                    prop_assert_eq!(before, short.before_segment(at(now), &segment));
+                    prop_assert_eq!(answer, short.on_segment(at(now), &segment));
+                }
+            }
+            prop_assert_eq!(format!("{general:?}"), format!("{short:?}"));
+            seq = general.delivered();
+        }
+        prop_assert!(taken > 0 || feedback == 3 || seq < 500);
+    }
 }

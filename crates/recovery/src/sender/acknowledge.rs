@@ -8,7 +8,7 @@ use super::{Sender, Urgent};
 use crate::frto::Evidence;
 use crate::rack::Delivered;
 use crate::scoreboard::Outstanding;
-use crate::{Acknowledgment, Block, Recovery, SackBlocks, ets};
+use crate::{Acknowledgment, Block, PlainAck, Recovery, SackBlocks, ets};
 
 /// The data newly delivered by an acknowledgment, while it is processed.
 #[derive(Default)]
@@ -90,6 +90,8 @@ struct Before {
     window_end: u64,
     /// It acknowledges less than is already acknowledged.
     old: bool,
+    /// For Linux: whether a timer other than the retransmission timer was running.
+    other_timer: bool,
 }
 
 /// The results of an acknowledgment, for the controller and the timers.
@@ -107,52 +109,138 @@ struct News {
 
 impl<C: Controller> Sender<C> {
     /// An acknowledgment arrived. One of data never sent is ignored.
+    #[inline]
     pub fn on_ack(&mut self, now: Instant, ack: &Acknowledgment) {
-        self.process(now, ack, self.is_plain(ack));
+        if !(ack.blocks.is_empty() && self.advance(now, ack)) {
+            self.process(now, ack);
+        }
     }
 
-    /// The same, by the fast path where possible. Both give the same result.
-    pub(crate) fn process(&mut self, now: Instant, ack: &Acknowledgment, is_plain: bool) {
+    /// One without selective ranges arrived.
+    #[inline]
+    pub fn on_plain_ack(&mut self, now: Instant, ack: &PlainAck) {
+        if !self.advance(now, ack) {
+            self.process(now, &ack.with(SackBlocks::default()));
+        }
+    }
+
+    /// The general path, for any acknowledgment.
+    #[inline(never)]
+    pub(crate) fn process(&mut self, now: Instant, ack: &Acknowledgment) {
         if ack.ack > self.board.nxt() {
             return;
         }
-        let linux = self.config.recovery == Recovery::Linux;
-        let other = linux && (self.reorder.is_some() || self.tlp.deadline().is_some());
         // Before anything leaves the pipe (draft 4.1.2.4; and the window's utilisation).
         self.check_app_limited();
+        let before = self.before(ack);
+        if !before.old {
+            self.open_window(ack);
+        }
         self.idle = None;
         self.news = true;
-        let before = Before {
+        let news = self.take_any(now, ack, &before);
+        if !before.old || news.delivered > 0 {
+            self.sample = self.delivery.sample();
+            self.tell_ack(now, ack, &before, &news);
+        }
+        self.arm(now, &before, &news);
+    }
+
+    /// Whether an acknowledgment without selective ranges can only advance.
+    #[inline]
+    pub(crate) fn is_plain<R>(&self, ack: &Acknowledgment<R>) -> bool {
+        // Every segment is in flight, was sent once, and none was delivered out of order.
+        let in_order = self.state == CaState::Open
+            && self.board.is_undisturbed()
+            && self.rack.fack() <= self.board.una();
+        // No pending outcome, and no segment in doubt for RACK.
+        let settled = !self.tlp.is_probing() && self.reorder.is_none();
+        let no_mark = self.marks.tells_none(ack);
+        in_order && settled && no_mark && self.config.recovery.has_rack() && !self.config.ets
+    }
+
+    /// The short form of [`Self::process`] for an acknowledgment that [is plain](Self::is_plain) and
+    /// advances by a whole segment; the remaining steps would do nothing. False, and nothing is
+    /// done, for any other.
+    #[inline(always)]
+    fn advance<R>(&mut self, now: Instant, ack: &Acknowledgment<R>) -> bool {
+        if ack.ack > self.board.nxt() || !self.is_plain(ack) {
+            return false;
+        }
+        let dry = self.is_running_dry();
+        let before = self.before(ack);
+        let Some(run) = self.board.pop_run(ack.ack) else {
+            return false;
+        };
+        if dry {
+            self.delivery.mark_app_limited(before.in_flight);
+        }
+        self.open_window(ack);
+        self.idle = None;
+        self.news = true;
+        let (una, nxt) = (self.board.una(), self.board.nxt());
+        let (fack, min_rtt) = (self.rack.fack(), self.rtt.min());
+        let delivered = Delivered {
+            number: run.last.number,
+            sent: run.last.packet.send_time,
+            end: una,
+            retransmitted: false,
+        };
+        self.rack
+            .on_delivered(now, &delivered, fack, Some(ack.ts_echo), min_rtt);
+        let times = SendTimes {
+            earliest: run.earliest,
+            latest: delivered.sent,
+        };
+        let rtt = self.measure(now - ack.stack, times);
+        self.rack.on_ack(una, nxt, false, false);
+        self.sample = self
+            .delivery
+            .sample_in_order(now, Bytes::new(run.bytes), &run.last.packet);
+        let news = News {
+            delivered: run.bytes,
+            lost: 0,
+            marked: 0,
+            rtt: Some(rtt),
+            network_rtt: Some(rtt),
+            receiver_delay: None,
+            advanced: true,
+            restarts: true,
+        };
+        self.tell_ack(now, ack, &before, &news);
+        self.arm(now, &before, &news);
+        true
+    }
+
+    #[inline(always)]
+    fn before<R>(&self, ack: &Acknowledgment<R>) -> Before {
+        let linux = self.config.recovery == Recovery::Linux;
+        Before {
             in_flight: Bytes::new(self.board.in_flight()),
             cwnd_limited: self.cwnd_limited(),
             una: self.board.una(),
             window_end: self.window_end,
             old: ack.ack < self.board.una(),
-        };
-        if !before.old {
-            let end = ack.ack.saturating_add(ack.window);
-            self.window_end = if self.window_end == u64::MAX {
-                end
-            } else {
-                self.window_end.max(end)
-            };
+            other_timer: linux && (self.reorder.is_some() || self.tlp.deadline().is_some()),
         }
-        let plain = if is_plain {
-            self.take_plain(now, ack)
+    }
+
+    /// The receive window as the acknowledgment has it.
+    #[inline(always)]
+    fn open_window<R>(&mut self, ack: &Acknowledgment<R>) {
+        let end = ack.ack.saturating_add(ack.window);
+        self.window_end = if self.window_end == u64::MAX {
+            end
         } else {
-            None
+            self.window_end.max(end)
         };
-        let news = match plain {
-            Some(news) => news,
-            None => self.take_any(now, ack, &before),
-        };
-        if !before.old || news.delivered > 0 {
-            self.tell_ack(now, ack, &before, &news);
-        }
-        // Timers (RFC 6298 5.2, 5.3; RFC 8985 7.2).
-        if linux {
-            self.arm_as_linux(now, &news, other);
-            return;
+    }
+
+    /// The timers after an acknowledgment (RFC 6298 5.2, 5.3; RFC 8985 7.2).
+    #[inline(always)]
+    fn arm(&mut self, now: Instant, before: &Before, news: &News) {
+        if self.config.recovery == Recovery::Linux {
+            return self.arm_as_linux(now, news, before.other_timer);
         }
         if self.board.is_empty() {
             self.rto = None;
@@ -166,53 +254,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Whether an acknowledgment can only advance, so that the fast path handles it.
-    pub(crate) fn is_plain(&self, ack: &Acknowledgment) -> bool {
-        // Every segment is in flight, was sent once, and none was delivered out of order.
-        let in_order = self.state == CaState::Open
-            && self.board.is_undisturbed()
-            && self.rack.fack() <= self.board.una();
-        // No pending outcome, and no segment in doubt for RACK.
-        let settled = !self.tlp.is_probing() && self.reorder.is_none();
-        let tells_no_more = ack.blocks.is_empty() && self.marks.tells_none(ack);
-        in_order && settled && tells_no_more && self.config.recovery.has_rack() && !self.config.ets
-    }
-
-    /// The fast path for an acknowledgment that [is plain](Self::is_plain); none if it does not
-    /// advance by a whole segment. The remaining steps of [`Self::take_any`] would do nothing.
-    #[inline]
-    fn take_plain(&mut self, now: Instant, ack: &Acknowledgment) -> Option<News> {
-        let run = self.board.pop_run(ack.ack)?;
-        let (una, nxt) = (self.board.una(), self.board.nxt());
-        let earlier = Bytes::new(run.bytes - run.last.len());
-        let number = run.last.number;
-        self.delivery
-            .on_delivered_in_order(now, earlier, &run.last.packet, number);
-        let (fack, min_rtt) = (self.rack.fack(), self.rtt.min());
-        let delivered = Delivered::of(&run.last);
-        self.rack
-            .on_delivered(now, &delivered, fack, Some(ack.ts_echo), min_rtt);
-        let rtt = self.measure(
-            now - ack.stack,
-            SendTimes {
-                earliest: run.earliest,
-                latest: run.last.packet.send_time,
-            },
-        );
-        self.rack.on_ack(una, nxt, false, false);
-        Some(News {
-            delivered: run.bytes,
-            lost: 0,
-            marked: 0,
-            rtt: Some(rtt),
-            network_rtt: Some(rtt),
-            receiver_delay: None,
-            advanced: true,
-            restarts: true,
-        })
-    }
-
-    /// The general path, for any acknowledgment.
+    /// Everything that an acknowledgment says.
     fn take_any(&mut self, now: Instant, ack: &Acknowledgment, before: &Before) -> News {
         let prior_una = before.una;
         let prior_sacked = self.board.sacked_bytes();
@@ -398,6 +440,7 @@ impl<C: Controller> Sender<C> {
     }
 
     /// An RTT sample from these send times.
+    #[inline]
     fn measure(&mut self, arrival: Instant, times: SendTimes) -> Duration {
         let rtt = arrival.since(times.latest);
         self.sample_rtt(arrival.since(times.earliest), rtt);
@@ -416,9 +459,9 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    fn tell_ack(&mut self, now: Instant, ack: &Acknowledgment, before: &Before, news: &News) {
+    #[inline(always)]
+    fn tell_ack<R>(&mut self, now: Instant, ack: &Acknowledgment<R>, before: &Before, news: &News) {
         let in_flight = Bytes::new(self.board.in_flight());
-        self.sample = self.delivery.sample();
         let told = Ack {
             now,
             sample: self.sample,
@@ -445,7 +488,8 @@ impl<C: Controller> Sender<C> {
             ece: ack.ece,
         };
         let cwnd = self.outputs.cwnd;
-        self.tell(|controller| controller.on_ack(&told));
+        self.news = true;
+        self.outputs = self.controller.decide(&told);
         let marked = self.config.recovery == Recovery::Linux && told.is_marked();
         if marked && self.outputs.cwnd <= cwnd {
             self.enter_cwr(cwnd, news.delivered, news.advanced && news.lost == 0);

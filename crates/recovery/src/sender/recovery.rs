@@ -291,15 +291,21 @@ impl<C: Controller> Sender<C> {
 
     /// `CheckIfApplicationLimited` (draft-ietf-ccwg-bbr-06 4.1.2.4).
     pub(super) fn check_app_limited(&mut self) {
-        let in_flight = self.board.in_flight();
-        if self.written <= self.board.nxt()
-            && self.board.first_waiting().is_none()
-            && in_flight < self.window()
-        {
+        if self.is_running_dry() {
+            let in_flight = self.board.in_flight();
             self.delivery.mark_app_limited(Bytes::new(in_flight));
         }
     }
 
+    /// Whether the application gives less than the window allows.
+    #[inline]
+    pub(super) fn is_running_dry(&self) -> bool {
+        self.written <= self.board.nxt()
+            && self.board.first_waiting().is_none()
+            && self.board.in_flight() < self.window()
+    }
+
+    #[inline]
     pub(super) fn cwnd_limited(&self) -> bool {
         let ssthresh = self.outputs.ssthresh.map(Bytes::get);
         self.usage.is_limited(self.outputs.cwnd.get(), ssthresh)

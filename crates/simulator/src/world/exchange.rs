@@ -8,7 +8,7 @@ use paceline_units::Instant;
 use super::{World, acknowledge};
 use crate::flow::{Stage, offer};
 use crate::foreign::{Defect, Outgoing, Side};
-use crate::lanes::Reply;
+use crate::lanes::{Head, Reply};
 use crate::packet::{Load, Packet};
 
 impl World {
@@ -248,7 +248,7 @@ impl World {
             return self.end_reply(index, reply, true);
         }
         // Its lane would cost another event and a copy.
-        if !acknowledge(self.now, &mut self.journal, flow, &reply) {
+        if !acknowledge(self.now, &mut self.journal, flow, &Head::Other(&reply)) {
             self.replied(index, &reply);
         }
         self.transmit(index);
