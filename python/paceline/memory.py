@@ -1,4 +1,4 @@
-"""The memory limit of runs: from the command line, or half of the free memory."""
+"""The memory limit of runs: from the command line, or half of the available memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _chosen: int | None = None
 
 
 def choose(limit: int | None) -> None:
-    """Set the limit of all runs of this process, in bytes; `None` is half of the free memory."""
+    """Set the limit of all runs of this process, in bytes; `None` is half of the available memory."""
     global _chosen
     _chosen = limit
 

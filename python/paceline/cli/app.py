@@ -147,7 +147,7 @@ Memory = Annotated[
     str | None,
     Parameter(
         validator=_size,
-        help='Total memory for runs, such as "4 GB". Default: half of the free memory.',
+        help='Total memory for runs, such as "4 GB". Default: half of the available memory.',
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]

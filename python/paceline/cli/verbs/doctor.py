@@ -25,7 +25,7 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> Exit:
-    """Check whether `--backend emu`, `--backend vm` and `kernel` work, and how to fix problems.
+    """Check whether this machine can run `--backend emu`, `--backend vm` and `paceline kernel`.
 
     Without --quick, the command also emulates increasing rates, for two seconds each, until all
     three attempts at a rate exceed the default error bounds. The exit code is 127 if this machine

@@ -30,7 +30,7 @@ class Options:
     end: Annotated[str | None, Parameter(name="--to")] = None
     """End time, such as "1.4 s"."""
     rounds: Annotated[int | None, Parameter(validator=positive)] = None
-    """Stop after this many round trips of the slowest flow."""
+    """Stop when every flow has completed this many round trips."""
     title: str | None = None
     """Title of the diagram. Default: the run's name."""
     memory: Memory = None

@@ -106,7 +106,8 @@ def shell(
     The record is like that of any run. A conversation has two directions; each direction that
     carries data is a flow, reconstructed from its packets.
 
-    The exit code is that of the client, with these exceptions: it is 124 if the client was still
+    The exit code is that of the client, with these exceptions: it is 2 if the options or the
+    scenario are wrong, 124 if the client was still
     running after --time, 125 if Paceline failed, 126 if the client cannot be run, and 127 if the
     client does not exist. When the command ends for any reason, every process that the client or
     the server started ends too.
