@@ -54,7 +54,7 @@ def test_every_verb_that_runs_or_reads_takes_a_limit(cli: Command) -> None:
     for verb in (*verbs.split(), "reference export"):
         told = " ".join(cli(*verb.split(), "--help").stdout.split())
         assert "--memory" in told, verb
-        assert "half of the free memory" in told, verb
+        assert "half of the available memory" in told, verb
 
 
 def test_check_counts_the_rows_of_a_run(tmp_path: Path, cli: Command) -> None:
