@@ -67,6 +67,10 @@ static inline uint32_t guest_failed(const char *why, char *message, size_t messa
     return 1;
 }
 
+static inline paceline_string guest_text(const char *text) {
+    return (paceline_string){text, strlen(text)};
+}
+
 #define GUEST_EXPORT __attribute__((visibility("default")))
 
 /* A library of one stack. */

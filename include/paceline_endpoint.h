@@ -158,6 +158,12 @@ typedef struct paceline_stack {
     // Whether it cannot go on: returns 1, and `message` says why, at most `message_size` bytes with a zero at the end. The
     // engine asks after every step, and stops with this as its error. May be null.
     uint32_t (*failure)(const void *state, char *message, size_t message_size);
+    // The state of its controller's state machine, empty if it has none; the text is never freed. The engine asks after every
+    // step. May be null; a table that ends before this has none.
+    paceline_string (*phase)(const void *state);
+    // The `index`-th option of its controllers; `PACELINE_NOT_FOUND` past the last. The engine refuses any other. Null if it
+    // does not say which it has; a table that ends before this does not.
+    uint32_t (*option)(const struct paceline_stack *stack, size_t index, paceline_option_info *out);
 } paceline_stack;
 
 #ifdef __cplusplus

@@ -400,6 +400,15 @@ static void stats(const void *state, struct paceline_stats *out) {
     out->app_limited = conn->rst.app_limited != 0;
 }
 
+static paceline_string phase(const void *state) {
+    /* By ngtcp2_bbr_state. */
+    static const char *const STATES[] = {"", "Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL",
+                                         "ProbeBW_UP", "ProbeRTT"};
+    const ngtcp2_conn *conn = ((const struct end *)state)->conn;
+    int is_bbr = conn != NULL && conn->cc_algo == NGTCP2_CC_ALGO_BBR;
+    return guest_text(is_bbr ? STATES[conn->bbr.state] : "");
+}
+
 static uint32_t failure(const void *state, char *message, size_t message_size) {
     return guest_failed(((const struct end *)state)->why, message, message_size);
 }
@@ -425,6 +434,7 @@ GUEST_EXPORT uint32_t paceline_stack_get(size_t index, struct paceline_stack *ou
         .stats = stats,
         .controllers = PACELINE_STRING("bbr,cubic,reno"),
         .failure = failure,
+        .phase = phase,
     };
     return guest_table(&TABLE, index, out, out_size);
 }

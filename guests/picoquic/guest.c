@@ -375,8 +375,41 @@ static void stats(const void *state, struct paceline_stats *out) {
     out->sent_packets = path.sent, out->lost_packets = path.lost;
 }
 
+static paceline_string phase(const void *state) {
+    /* What its controllers show of themselves, by the numbers of their states; `bbr` has flags above the lowest byte. */
+    static const char *const BBR[] = {"Startup", "Drain", "ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP",
+                                      "ProbeRTT", "StartupLongRTT", "StartupResume"};
+    static const char *const BBR1[] = {"Startup", "Drain", "ProbeBW", "ProbeRTT", "StartupLongRTT"};
+    static const char *const RENO[] = {"SlowStart", "CongestionAvoidance"};
+    static const char *const CUBIC[] = {"SlowStart", "Recovery", "CongestionAvoidance"};
+    static const char *const FAST[] = {"Initial", "Eval", "Freeze"};
+    static const char *const C4[] = {"Initial", "Recovery", "Cruising", "Probing", "Pushing", "Resuming"};
+    static const struct { const char *name; const char *const *states; size_t count; } KNOWN[] = {
+        {"bbr", BBR, 9}, {"bbr1", BBR1, 5}, {"newreno", RENO, 2}, {"prague", RENO, 2}, {"cubic", CUBIC, 3},
+        {"dcubic", CUBIC, 3}, {"fast", FAST, 3}, {"c4", C4, 6}};
+    const struct end *end = state;
+    if (!end->sends)
+        return guest_text("");
+    const picoquic_congestion_algorithm_t *algorithm = end->cnx->congestion_alg;
+    uint64_t number = 0, parameter = 0;
+    algorithm->alg_observe(end->cnx->path[0], &number, &parameter);
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        if (strcmp(algorithm->congestion_algorithm_id, KNOWN[i].name) == 0 && (number & 0xff) < KNOWN[i].count)
+            return guest_text(KNOWN[i].states[number & 0xff]);
+    return guest_text("");
+}
+
 static uint32_t failure(const void *state, char *message, size_t message_size) {
     return guest_failed(((const struct end *)state)->why, message, message_size);
+}
+
+static uint32_t option(const struct paceline_stack *stack, size_t index, struct paceline_option_info *out) {
+    (void)stack;
+    if (index > 0)
+        return PACELINE_NOT_FOUND;
+    out->name = guest_text("options");
+    out->about = guest_text("the controller's option string, as picoquicdemo takes it");
+    return PACELINE_OK;
 }
 
 GUEST_EXPORT uint32_t paceline_stack_get(size_t index, struct paceline_stack *out, size_t out_size) {
@@ -400,6 +433,8 @@ GUEST_EXPORT uint32_t paceline_stack_get(size_t index, struct paceline_stack *ou
         .stats = stats,
         .controllers = PACELINE_STRING("bbr,bbr1,cubic,dcubic,newreno,fast,prague,c4"),
         .failure = failure,
+        .phase = phase,
+        .option = option,
     };
     return guest_table(&TABLE, index, out, out_size);
 }

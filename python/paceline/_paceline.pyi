@@ -195,7 +195,7 @@ class Worlds:
 class Guest:
     name: str
     options: list[str]
-    stack: tuple[list[str], str, str] | None
+    stack: tuple[list[str], str, str, list[tuple[str, str]]] | None
     @staticmethod
     def python(
         name: str, file: str, sha256: str, class_: type, options: Sequence[tuple[str, str]]

@@ -81,6 +81,16 @@ class Guest:
         return cls(name, str(path.resolve()), which, content)
 
     @classmethod
+    def folder(cls, path: Path) -> list[Guest]:
+        """Read the stacks of a folder, each called as its file."""
+        files = sorted(path.glob("*.so"))
+        found = [guest for file in files if (guest := cls.parse(f"{file.stem}={file}")).is_stack]
+        if not found:
+            hint = "`make guests` builds some into target/guests of a checkout"
+            raise GuestError(f"no library in {path} is a stack", hint)
+        return found
+
+    @classmethod
     def of(cls, name: str, controller: type[Controller]) -> Guest:
         """Use an existing class."""
         if not _NAME.fullmatch(name):
@@ -235,6 +245,10 @@ class Stack:
     controllers: Sequence[str]
     version: str
     summary: str
+    #: Name and description of each option of its controllers.
+    options: Sequence[tuple[str, str]] = ()
+    #: The library that brings it; `None` of the program's own.
+    path: str | None = None
 
 
 _chosen: tuple[Guest, ...] = ()
@@ -295,7 +309,8 @@ def stacks() -> list[Stack]:
     found = [Stack(*stack) for stack in _paceline.stacks()]
     for guest in loaded():
         if guest.stack is not None:
-            found.append(Stack(guest.name, *guest.stack))
+            where = next(one.path for one in _chosen if one.name == guest.name)
+            found.append(Stack(guest.name, *guest.stack, where))
     return found
 
 

@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_void};
 use core::mem::{align_of, size_of};
 
-use paceline_congestion::{AnyController, Config, controllers};
+use paceline_congestion::{AnyController, Config, Controller, controllers};
 use paceline_endpoint::{Datagram, Endpoint};
 use paceline_recovery::{Message, ReceiverConfig, ReceiverEnd, Sender, SenderConfig};
 use paceline_units::{Bytes, Instant};
@@ -69,6 +69,9 @@ const TABLE: paceline_stack = paceline_stack {
     // It takes those of `paceline_controller_get`.
     controllers: paceline_string::EMPTY,
     failure: None,
+    phase: Some(phase),
+    // They are those of the controller, which `paceline_controller_get` lists.
+    option: None,
 };
 
 /// Either end.
@@ -265,4 +268,12 @@ unsafe extern "C" fn stats(state: *const c_void, out: *mut paceline_stats) {
     };
     // SAFETY: by the contract of the table.
     unsafe { out.write((&stats).into()) }
+}
+
+unsafe extern "C" fn phase(state: *const c_void) -> paceline_string {
+    // SAFETY: by the contract of the table.
+    paceline_string::of(match unsafe { &(*state.cast::<End>()).side } {
+        Side::Sender(sender) => sender.controller().phase(),
+        Side::Receiver(_) => "",
+    })
 }

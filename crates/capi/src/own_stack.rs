@@ -10,7 +10,7 @@ use paceline_endpoint::{Datagram, Endpoint};
 use paceline_units::Instant;
 
 use crate::stack::*;
-use crate::table::fill;
+use crate::table::{fill, give};
 use crate::text::{Message, slice};
 use crate::types::*;
 use crate::{codepoint, ecn};
@@ -42,6 +42,8 @@ pub trait OwnStack: Endpoint<Payload = Vec<u8>> + Send + Sized {
     const VERSION: &'static str;
     /// The names of its own controllers, separated by commas. A sender is made with one of them, unless there is none.
     const CONTROLLERS: &'static str;
+    /// The names of its controllers' options, and what they do. Any other is refused before [`new`](Self::new).
+    const OPTIONS: &'static [(&'static str, &'static str)] = &[];
     /// The maximum payload of a batch in bytes: at least a datagram's, at most 1 MiB.
     const MAX_BATCH: u32 = 65_535;
 
@@ -124,6 +126,8 @@ pub unsafe fn get_stack<E: OwnStack>(
             stats: Some(stats::<E>),
             controllers: paceline_string::of(E::CONTROLLERS),
             failure: Some(failure::<E>),
+            phase: Some(phase::<E>),
+            option: Some(option::<E>),
         })
     };
     // SAFETY: by this function's contract.
@@ -303,6 +307,27 @@ unsafe extern "C" fn failure<E: OwnStack>(
     // SAFETY: by the contract of the table.
     let mut said = unsafe { Message::at(message, message_size) };
     said.refuse(1, why)
+}
+
+unsafe extern "C" fn phase<E: OwnStack>(state: *const c_void) -> paceline_string {
+    // SAFETY: by the contract of the table.
+    let held = unsafe { seen::<E>(state) };
+    paceline_string::of(held.look(Endpoint::phase).unwrap_or_default())
+}
+
+unsafe extern "C" fn option<E: OwnStack>(
+    _stack: *const paceline_stack,
+    index: usize,
+    out: *mut paceline_option_info,
+) -> u32 {
+    let found = E::OPTIONS
+        .get(index)
+        .map(|(name, about)| paceline_option_info {
+            name: paceline_string::of(name),
+            about: paceline_string::of(about),
+        });
+    // SAFETY: by the contract of the table.
+    unsafe { give(found, out) }
 }
 
 /// Makes a `cdylib` a library of one transport, which is an [`OwnStack`](crate::OwnStack): defines

@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_void};
 
 use paceline_endpoint::{Amount, Write};
 
-use crate::types::{PACELINE_NONE, paceline_option, paceline_string};
+use crate::types::{PACELINE_NONE, paceline_option, paceline_option_info, paceline_string};
 
 /// The version of this interface. A library and a program work together if theirs are equal. A
 /// table may grow at its end without a new version: `table_size` says how much of it is present.
@@ -210,6 +210,18 @@ pub struct paceline_stack {
             state: *const c_void,
             message: *mut c_char,
             message_size: usize,
+        ) -> u32,
+    >,
+    /// The state of its controller's state machine, empty if it has none; the text is never freed. The engine asks after every
+    /// step. May be null; a table that ends before this has none.
+    pub phase: Option<unsafe extern "C" fn(state: *const c_void) -> paceline_string>,
+    /// The `index`-th option of its controllers; `PACELINE_NOT_FOUND` past the last. The engine refuses any other. Null if it
+    /// does not say which it has; a table that ends before this does not.
+    pub option: Option<
+        unsafe extern "C" fn(
+            stack: *const paceline_stack,
+            index: usize,
+            out: *mut paceline_option_info,
         ) -> u32,
     >,
 }

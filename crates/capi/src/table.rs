@@ -174,7 +174,7 @@ unsafe fn spec(controller: *const paceline_controller) -> &'static ControllerSpe
 
 /// # Safety
 /// `out` is writable.
-unsafe fn give<T>(found: Option<T>, out: *mut T) -> u32 {
+pub(crate) unsafe fn give<T>(found: Option<T>, out: *mut T) -> u32 {
     match found {
         Some(_) if out.is_null() => PACELINE_BAD_POINTER,
         Some(found) => {

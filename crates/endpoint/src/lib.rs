@@ -178,6 +178,12 @@ pub trait Endpoint {
     /// Its state.
     fn stats(&self) -> Stats;
 
+    /// That of its controller's state machine, as in its [`Stats`]: an engine asks after every step. An end whose `stats`
+    /// take long says it here.
+    fn phase(&self) -> &'static str {
+        self.stats().phase
+    }
+
     /// Why it cannot go on, if so. An engine asks after every step, and stops with this as its error.
     fn failure(&self) -> Option<String> {
         None
@@ -213,6 +219,10 @@ impl<E: Endpoint + ?Sized> Endpoint for Box<E> {
 
     fn stats(&self) -> Stats {
         (**self).stats()
+    }
+
+    fn phase(&self) -> &'static str {
+        (**self).phase()
     }
 
     fn failure(&self) -> Option<String> {

@@ -15,8 +15,8 @@ use paceline_units::Instant;
 
 use crate::PluginError;
 use crate::open::{
-    MESSAGE, NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed, said,
-    string,
+    MESSAGE, NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed,
+    named, said, string,
 };
 use crate::state::State;
 
@@ -39,6 +39,8 @@ pub struct Transport {
     pub version: &'static str,
     /// The names of its own controllers; empty if it has none to choose from.
     pub controllers: Vec<&'static str>,
+    /// Its controllers' options, name and description; none if it does not say which it has.
+    pub options: Option<Vec<(&'static str, &'static str)>>,
     table: paceline_stack,
     layout: Layout,
 }
@@ -132,8 +134,19 @@ impl Transport {
         if !controllers.iter().all(|name| is_identifier(name)) {
             return Err(wrong(NOT_CONTROLLERS));
         }
+        let options = table.option.map(|get| {
+            // SAFETY: by this function's contract; zeros are an option without a text.
+            let found = unsafe { listed(|index, out| get(&raw const table, index, out)) };
+            let option = |option: &paceline_option_info| {
+                // SAFETY: by this function's contract.
+                unsafe { Some((named(option.name)?, line(option.about)?)) }
+            };
+            let options: Option<Vec<_>> = found.iter().map(option).collect();
+            options.ok_or_else(|| wrong("an option without a name"))
+        });
         Ok(Self {
             controllers,
+            options: options.transpose()?,
             // SAFETY: by this function's contract.
             name: unsafe { identifier(table.name) }.map_err(wrong)?,
             summary: text(table.summary)?,
@@ -170,6 +183,19 @@ impl End {
         config: &EndConfig<'_>,
         options: &[(&str, &str)],
     ) -> Result<Self, PluginError> {
+        if let Some(known) = &transport.options {
+            let has = |name: &str| known.iter().any(|(known, _)| *known == name);
+            if let Some((name, _)) = options.iter().find(|(name, _)| !has(name)) {
+                let known: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                return Err(PluginError::Refused {
+                    name: transport.name,
+                    message: match known.is_empty() {
+                        true => format!("it has no options, and `{name}` was given"),
+                        false => format!("it has no option `{name}`; it has {}", known.join(", ")),
+                    },
+                });
+            }
+        }
         let state = State::new(transport.layout);
         let given = paceline_end_config {
             sends: config.sends.into(),
@@ -284,7 +310,18 @@ impl Endpoint for End {
     fn stats(&self) -> Stats {
         let mut stats = paceline_stats::UNKNOWN;
         call!(self.stats(&raw mut stats));
-        Stats::from(&stats)
+        Stats {
+            phase: self.phase(),
+            ..Stats::from(&stats)
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        let Some(phase) = self.transport.table.phase else {
+            return "";
+        };
+        // SAFETY: `init` made the state, and the text is never freed.
+        unsafe { line(phase(self.state.place())) }.unwrap_or_default()
     }
 
     fn failure(&self) -> Option<String> {

@@ -408,6 +408,12 @@ impl Endpoint for End {
             stats(connection, &self.watch)
         })
     }
+
+    fn phase(&self) -> &'static str {
+        let connection = self.connection.as_ref();
+        let ours = connection.and_then(|(_, connection)| Adapter::of(controller(connection)?));
+        ours.map_or("", |ours| ours.path().controller().phase())
+    }
 }
 
 /// The state of a connection's sender; `watch` is that of the stack's own controller.

@@ -33,6 +33,8 @@ pub(crate) struct Foreign {
     pub is_over: bool,
     /// When the sending end asks to be called next.
     pub timer: Instant,
+    /// The state of its controller after its last step.
+    pub phase: &'static str,
     /// Bytes written by the application, and whether those were all.
     written: u64,
     is_closed: bool,
@@ -344,6 +346,7 @@ impl Flow {
             ends,
             is_over: false,
             timer: Instant::MAX,
+            phase: "",
             written: 0,
             is_closed: false,
         }));

@@ -129,6 +129,8 @@ pub(crate) trait Ends: Send {
     /// Bytes delivered by the receiving end.
     fn delivered(&self) -> u64;
     fn stats(&self) -> Stats;
+    /// The state of the sending end's controller.
+    fn phase(&self) -> &'static str;
     /// Memory of its datagrams on their way, in bytes, estimated from their sizes.
     fn memory(&self) -> usize;
 }
@@ -270,6 +272,10 @@ where
 
     fn stats(&self) -> Stats {
         self.sender.endpoint.stats()
+    }
+
+    fn phase(&self) -> &'static str {
+        self.sender.endpoint.phase()
     }
 
     fn memory(&self) -> usize {

@@ -71,9 +71,7 @@ impl Journal {
 
     pub fn established(&mut self, now: Instant, flow: u32, phase: &'static str) {
         self.event(now, flow, EventKind::Established);
-        if self.states {
-            self.between(now, flow, EventKind::State, "", phase);
-        }
+        self.entered(now, flow, "", phase);
     }
 
     /// All of a flow's data is delivered.
@@ -109,8 +107,15 @@ impl Journal {
                 self.between(now, flow, EventKind::Recovery, from, to);
             }
         }
-        if self.states && before.phase != seen.phase {
-            self.between(now, flow, EventKind::State, before.phase, seen.phase);
+        if before.phase != seen.phase {
+            self.entered(now, flow, before.phase, seen.phase);
+        }
+    }
+
+    /// A flow's controller has entered another state.
+    pub fn entered(&mut self, now: Instant, flow: u32, before: &'static str, phase: &'static str) {
+        if self.states {
+            self.between(now, flow, EventKind::State, before, phase);
         }
     }
 

@@ -42,7 +42,10 @@ impl Endpoint for Faulty {
     fn on_timer(&mut self, _now: Instant) {
         match self.what.as_str() {
             "panics" => panic!("at its worst"),
-            "aborts" => std::process::abort(),
+            "aborts" => {
+                eprintln!("at its\n\nworst");
+                std::process::abort()
+            }
             "exits" => std::process::exit(3),
             "spins" => loop {
                 std::hint::spin_loop();
@@ -82,6 +85,7 @@ impl Endpoint for Faulty {
     fn stats(&self) -> Stats {
         Stats {
             lost_packets: 5,
+            phase: "Up",
             ..Stats::default()
         }
     }

@@ -15,4 +15,4 @@ mod wire;
 pub use libc;
 pub use paceline_capi as capi;
 pub use remote::{Guest, Remote};
-pub use serve::serve;
+pub use serve::{identity, serve};

@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
-use std::io;
+use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time;
 
 use paceline_capi::{EndConfig, OwnStack};
@@ -28,6 +29,10 @@ pub trait Guest: Send + 'static {
     const VERSION: &'static str;
     /// The names of its own controllers, separated by commas.
     const CONTROLLERS: &'static str;
+    /// The states of its controllers' state machines: it tells no other.
+    const PHASES: &'static [&'static str] = &[];
+    /// The names of its controllers' options, and what they do.
+    const OPTIONS: &'static [(&'static str, &'static str)] = &[];
     /// The executable, in the folder of the library.
     const EXECUTABLE: &'static str;
     /// How long it may take for one step, in real time: far longer than any takes.
@@ -38,6 +43,8 @@ pub trait Guest: Send + 'static {
 pub struct Remote<G> {
     child: Child,
     stream: UnixStream,
+    /// Keeps the last that the process writes to its standard error, until it ends.
+    errors: Option<JoinHandle<Vec<u8>>>,
     /// Requests that have not been sent.
     queue: Message,
     /// The state after the last answer.
@@ -47,6 +54,20 @@ pub struct Remote<G> {
     /// The instant at which it had nothing more to send, with nothing asked of it since.
     idle_at: Option<Instant>,
     guest: PhantomData<G>,
+}
+
+/// Bytes of its standard error that are kept, and lines of them that an error shows.
+const KEPT: usize = 4096;
+const SHOWN: usize = 3;
+
+/// Reads to the end, and returns the last bytes.
+fn last_of(mut errors: ChildStderr) -> Vec<u8> {
+    let (mut kept, mut some) = (Vec::new(), [0; KEPT]);
+    while let Ok(read @ 1..) = errors.read(&mut some) {
+        kept.extend_from_slice(&some[..read]);
+        kept.drain(..kept.len().saturating_sub(KEPT));
+    }
+    kept
 }
 
 /// The folder of the library that this code is in.
@@ -94,6 +115,8 @@ impl<G: Guest> Remote<G> {
             // It is of no more use; if it has ended already, this does nothing.
             let _ = self.child.kill();
         }
+        let phase = G::PHASES.iter().find(|phase| **phase == self.last.phase);
+        self.last.stats.phase = phase.copied().unwrap_or_default();
         self.batches.extend(self.last.batches.drain(..));
     }
 
@@ -112,14 +135,24 @@ impl<G: Guest> Remote<G> {
         let _ = self.child.kill();
         let how = match self.child.wait() {
             Ok(status) => match (status.signal(), status.code()) {
-                (Some(libc::SIGABRT), _) => "aborted, as it does when it has no memory left".into(),
+                (Some(libc::SIGABRT), _) => "aborted".into(),
                 (Some(libc::SIGKILL), _) => "closed its socket".into(),
                 (Some(signal), _) => format!("died of signal {signal}"),
                 (_, code) => format!("ended with code {}", code.unwrap_or_default()),
             },
             Err(error) => format!("ended: {error}"),
         };
-        self.failed(format!("its process {how}"))
+        let errors = self.errors.take().and_then(|errors| errors.join().ok());
+        let errors = String::from_utf8_lossy(&errors.unwrap_or_default()).into_owned();
+        let lines: Vec<_> = errors
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let last = lines[lines.len().saturating_sub(SHOWN)..].join("; ");
+        self.failed(match last.is_empty() {
+            true => format!("its process {how}"),
+            false => format!("its process {how}: {last}"),
+        })
     }
 
     fn ask(&mut self, request: &Request) {
@@ -133,6 +166,7 @@ impl<G: Guest> OwnStack for Remote<G> {
     const SUMMARY: &'static str = G::SUMMARY;
     const VERSION: &'static str = G::VERSION;
     const CONTROLLERS: &'static str = G::CONTROLLERS;
+    const OPTIONS: &'static [(&'static str, &'static str)] = G::OPTIONS;
 
     fn new(config: &EndConfig<'_>, options: &[(&str, &str)]) -> Result<Self, String> {
         let executable = folder()
@@ -145,11 +179,13 @@ impl<G: Guest> OwnStack for Remote<G> {
             let child = Command::new(&executable)
                 .stdin(Stdio::from(OwnedFd::from(other)))
                 .stdout(Stdio::null())
-                .stderr(Stdio::null())
+                // A backtrace would hide the reason.
+                .env("RUST_BACKTRACE", "0")
+                .stderr(Stdio::piped())
                 .spawn()?;
             io::Result::Ok((child, stream))
         };
-        let (child, stream) =
+        let (mut child, stream) =
             start().map_err(|error| format!("{}: {error}", executable.display()))?;
         let mut queue = Message::default();
         queue.init(&Init {
@@ -164,9 +200,12 @@ impl<G: Guest> OwnStack for Remote<G> {
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
                 .collect(),
         });
+        let errors = child.stderr.take();
+        let errors = errors.map(|errors| thread::spawn(move || last_of(errors)));
         let mut end = Self {
             child,
             stream,
+            errors,
             queue,
             last: Answer::default(),
             batches: VecDeque::new(),

@@ -7,7 +7,7 @@ use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Stats, Write};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 /// The version of these messages: of both files of a guest.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// The largest message.
 const MOST: usize = 64 << 20;
 
@@ -38,6 +38,8 @@ pub struct Answer {
     pub timer: Option<Instant>,
     pub delivered: u64,
     pub stats: Stats,
+    /// That of `stats`, which is not known here.
+    pub phase: String,
     pub batches: Vec<Batch<Vec<u8>>>,
     /// Whether there may be more to send.
     pub more: bool,
@@ -123,6 +125,7 @@ impl Message {
             .number(stats.lost_packets)
             .number(stats.retransmitted_packets)
             .number(stats.app_limited.into())
+            .bytes(stats.phase.as_bytes())
             .number(answer.more.into())
             .number(answer.batches.len() as u64);
         for batch in &answer.batches {
@@ -283,6 +286,7 @@ impl Fields {
                 app_limited: self.flag()?,
                 phase: "",
             },
+            phase: self.text()?,
             more: self.flag()?,
             batches: (0..self.number()?)
                 .map(|_| {

@@ -2,10 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::LazyLock;
@@ -31,9 +28,6 @@ static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE as us
 const WINDOW: u64 = 1 << 40;
 /// The shortest wait of its timers: its pacer asks for some of no length.
 const TIMER_FLOOR: Duration = Duration::from_micros(50);
-/// The server's certificate and key, of which nothing is secret: clients verify none. Signatures of RSA have one length.
-const CERTIFICATE: &str = include_str!("certificate.pem");
-const KEY: &str = include_str!("key.pem");
 
 fn main() -> ExitCode {
     process::serve(End::new)
@@ -209,20 +203,6 @@ fn addresses(sends: bool) -> (SocketAddr, SocketAddr) {
     }
 }
 
-/// A file that is nowhere but in memory, and the path to it.
-fn in_memory(text: &str) -> io::Result<(File, String)> {
-    // SAFETY: the name is a string of C.
-    let file = unsafe { libc::memfd_create(c"pem".as_ptr(), 0) };
-    if file < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was just made, and nobody else has it.
-    let mut file = unsafe { File::from_raw_fd(file) };
-    file.write_all(text.as_bytes())?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok((file, path))
-}
-
 fn tls(sends: bool) -> Result<TlsConfig, String> {
     let protocols = vec![b"paceline".to_vec()];
     if sends {
@@ -230,8 +210,7 @@ fn tls(sends: bool) -> Result<TlsConfig, String> {
         tls.set_verify(false);
         return Ok(tls);
     }
-    let (_certificate, certificate) = in_memory(CERTIFICATE).map_err(told)?;
-    let (_key, key) = in_memory(KEY).map_err(told)?;
+    let [(_certificate, certificate), (_key, key)] = process::identity().map_err(told)?;
     TlsConfig::new_server_config(&certificate, &key, protocols, false).map_err(told)
 }
 

@@ -139,8 +139,8 @@ Controllers = Annotated[
         negative="",
         help="NAME=FILE[:CLASS]: load your own controller from a Python file or a shared library. "
         "Scenarios can then use it as NAME. If FILE is a library with a QUIC stack, scenarios can "
-        "use its controllers as NAME:CONTROLLER. Can be repeated. Paceline executes the code in "
-        "FILE.",
+        "use its controllers as NAME:CONTROLLER. A folder brings all its stacks. Can be repeated. "
+        "Paceline executes the code in FILE.",
     ),
 ]
 Memory = Annotated[

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from paceline import guests
 from paceline.batch import Job, Outcome, Watch, execute, locally
@@ -31,7 +31,7 @@ stack = "{}"
 def bring(controllers: Sequence[str]) -> None:
     """Set the controllers of ``--controller``, after a rehearsal of each."""
     try:
-        brought = [guests.Guest.parse(text) for text in controllers]
+        brought = [guest for text in controllers for guest in _read(text)]
         names = [guest.name for guest in brought]
         for name in names:
             if names.count(name) > 1:
@@ -41,6 +41,12 @@ def bring(controllers: Sequence[str]) -> None:
         guests.loaded()
     except guests.GuestError as error:
         raise Failure("controller", str(error), hint=error.hint) from None
+
+
+def _read(text: str) -> list[guests.Guest]:
+    """Return the controller of ``NAME=FILE``, or the stacks of a folder."""
+    folder = Path(text)
+    return guests.Guest.folder(folder) if folder.is_dir() else [guests.Guest.parse(text)]
 
 
 class _Ended(Watch):
@@ -63,7 +69,7 @@ def _rehearse(brought: Sequence[guests.Guest]) -> None:
     jobs = [Job(t, file=name) for name, t in zip(names, texts, strict=True) for _ in range(2)]
     heard = _Ended()
     try:
-        execute(jobs, _digest, executor=locally(1), failures="collect", watch=heard)
+        execute(jobs, _rows, executor=locally(1), failures="collect", watch=heard)
     except ScenarioError as error:
         raise Failure("controller", error.diagnostics[0].message) from None
     for nth, name in enumerate(names):
@@ -76,10 +82,22 @@ def _rehearse(brought: Sequence[guests.Guest]) -> None:
         if first.kept != second.kept:
             raise Failure(
                 "not-repeatable",
-                f"the controller `{name}` decides differently on the same events",
+                f"the controller `{name}` decides differently on the same events: "
+                f"{_difference(first.kept, second.kept)}",
                 hint="draw from random.Random(config.seed), and take time from the events",
             )
 
 
-def _digest(_: int, __: Job, run: Run) -> str:
-    return hashlib.sha256(run.samples.write_csv().encode()).hexdigest()
+def _rows(_: int, __: Job, run: Run) -> str:
+    return run.samples.write_csv()
+
+
+def _difference(one: str, two: str) -> str:
+    """Say where two tables of the same columns first differ."""
+    names = one.splitlines()[0].split(",")
+    for first, second in zip(one.splitlines(), two.splitlines(), strict=False):
+        for name, a, b in zip(names, first.split(","), second.split(","), strict=False):
+            if a != b:
+                when = int(first.split(",")[names.index("t_ns")]) / 1e9
+                return f"{name} is first {a or 'null'}, then {b or 'null'}, at {when:.3f} s"
+    return "one run has more samples"

@@ -119,15 +119,17 @@ impl PyGuest {
         }
     }
 
-    /// The controllers of a transport, its version, and a line about it; `None` of a controller.
+    /// The controllers of a transport, its version, a line about it, and its options with what they do; `None` of a
+    /// controller.
     #[getter]
-    fn stack(&self) -> Option<(Vec<&str>, &str, &str)> {
+    fn stack(&self) -> Option<(Vec<&str>, &str, &str, Vec<(&str, &str)>)> {
         match &self.kind {
             Kind::Controller(..) => None,
             Kind::Stack(stack) => {
                 let transport = &stack.transport;
                 let controllers = transport.controllers.clone();
-                Some((controllers, transport.version, transport.summary))
+                let options = transport.options.clone().unwrap_or_default();
+                Some((controllers, transport.version, transport.summary, options))
             }
         }
     }

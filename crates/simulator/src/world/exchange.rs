@@ -120,11 +120,19 @@ impl World {
             }
             Ok(timer) => {
                 let flow = &mut self.flows[index];
+                let (mut before, mut phase) = ("", "");
                 if let Stage::Foreign(foreign) = &mut flow.stage {
                     foreign.timer = timer;
+                    phase = foreign.ends.phase();
+                    before = std::mem::replace(&mut foreign.phase, phase);
                 }
                 let next = flow.next_timer().max(now);
                 self.agenda.set(self.sources.sender(index), next);
+                if before != phase {
+                    self.journal
+                        .entered(now, self.flows[index].id, before, phase);
+                    self.entered(index, phase);
+                }
             }
         }
     }

@@ -50,6 +50,11 @@ def _stacks() -> list[dict[str, Any]]:
             "version": stack.version,
             "controllers": ", ".join(f"{stack.name}:{name}" for name in stack.controllers),
             "summary": stack.summary,
+            "library": stack.path,
+            "options": [
+                {"name": name, "default": None, "range": None, "doc": doc}
+                for name, doc in stack.options
+            ],
         }
         for stack in guests.stacks()
     ]
@@ -139,6 +144,9 @@ if TYPE_CHECKING:
 else:
     What = Literal[tuple(LISTS)]
 
+#: The folder of `make guests`, in a checkout.
+_BUILT = Path("target/guests")
+
 _TOPICS = {
     "controllers": "congestion controllers, and the options of each",
     "stacks": "transports of a flow, and the controllers that each brings",
@@ -197,9 +205,20 @@ def _show(what: str, rows: list[dict[str, Any]], *, one_by_one: bool) -> None:
         console.stderr().print(f"no {what} found below ./{what}")
     elif not one_by_one:
         _show_rows(what, rows)
+        if what == "stacks":
+            _tell_built(rows)
     else:
         for row in rows:
             _show_one(row)
+
+
+def _tell_built(rows: list[dict[str, Any]]) -> None:
+    """Say which stacks `make guests` has built here that the command was not given."""
+    given = {row["library"] for row in rows}
+    built = [file for file in sorted(_BUILT.glob("*.so")) if str(file.resolve()) not in given]
+    if built:
+        names = ", ".join(file.stem for file in built)
+        console.note(f"--controller {_BUILT} brings those that are built there: {names}")
 
 
 def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -227,7 +246,7 @@ def _show_rows(what: str, rows: list[dict[str, Any]]) -> None:
         cells = [[str(row[name] or "") for name in shown] for row in rows]
         console.say_list(tuple(name.capitalize() for name in shown), cells)
         return
-    names = [key for key in rows[0] if key not in _PARTS]
+    names = [key for key in rows[0] if key not in _PARTS and any(row[key] for row in rows)]
     table = console.table(*(n.capitalize() for n in names), left=len(names))
     table.columns[0].no_wrap = True
     for row in rows:
