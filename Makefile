@@ -200,7 +200,7 @@ capi: | tools ## The controllers as a C library, static and shared, with its hea
 	@echo $(CAPI)
 
 # Each has a lock file and dependencies of its own, and is in no wheel.
-GUESTS ?= s2n tquic ngtcp2 picoquic
+GUESTS ?= s2n tquic ngtcp2 picoquic quiche
 GUESTS_BUILD := target/guests-build
 guests: | tools ## QUIC stacks of others as libraries, into target/guests (GUESTS=ngtcp2 for one; guests/README.md says what each needs)
 	@install -d target/guests

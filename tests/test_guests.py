@@ -175,7 +175,7 @@ def test_a_library_brings_a_stack(cli: Command, own: Path, tmp_path: Path) -> No
 
 
 #: The guests of `make guests`, and a controller of each.
-BUILT = {"ngtcp2": "bbr", "picoquic": "bbr"}
+BUILT = {"ngtcp2": "bbr", "picoquic": "bbr", "quiche": "bbr2"}
 
 
 @pytest.mark.parametrize("name", BUILT)
