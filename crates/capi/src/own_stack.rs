@@ -42,8 +42,9 @@ pub trait OwnStack: Endpoint<Payload = Vec<u8>> + Send + Sized {
     const VERSION: &'static str;
     /// The names of its own controllers, separated by commas. A sender is made with one of them, unless there is none.
     const CONTROLLERS: &'static str;
-    /// The names of its controllers' options, and what they do. Any other is refused before [`new`](Self::new).
-    const OPTIONS: &'static [(&'static str, &'static str)] = &[];
+    /// The names of its controllers' options, and what they do, if it says so: then any other is refused before
+    /// [`new`](Self::new).
+    const OPTIONS: Option<&'static [(&'static str, &'static str)]> = None;
     /// The maximum payload of a batch in bytes: at least a datagram's, at most 1 MiB.
     const MAX_BATCH: u32 = 65_535;
 
@@ -127,7 +128,7 @@ pub unsafe fn get_stack<E: OwnStack>(
             controllers: paceline_string::of(E::CONTROLLERS),
             failure: Some(failure::<E>),
             phase: Some(phase::<E>),
-            option: Some(option::<E>),
+            option: E::OPTIONS.map(|_| option::<E> as _),
         })
     };
     // SAFETY: by this function's contract.
@@ -321,7 +322,7 @@ unsafe extern "C" fn option<E: OwnStack>(
     out: *mut paceline_option_info,
 ) -> u32 {
     let found = E::OPTIONS
-        .get(index)
+        .and_then(|options| options.get(index))
         .map(|(name, about)| paceline_option_info {
             name: paceline_string::of(name),
             about: paceline_string::of(about),

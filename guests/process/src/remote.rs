@@ -31,8 +31,8 @@ pub trait Guest: Send + 'static {
     const CONTROLLERS: &'static str;
     /// The states of its controllers' state machines: it tells no other.
     const PHASES: &'static [&'static str] = &[];
-    /// The names of its controllers' options, and what they do.
-    const OPTIONS: &'static [(&'static str, &'static str)] = &[];
+    /// The names of its controllers' options, and what they do, if it says so.
+    const OPTIONS: Option<&'static [(&'static str, &'static str)]> = None;
     /// The executable, in the folder of the library.
     const EXECUTABLE: &'static str;
     /// How long it may take for one step, in real time: far longer than any takes.
@@ -166,7 +166,7 @@ impl<G: Guest> OwnStack for Remote<G> {
     const SUMMARY: &'static str = G::SUMMARY;
     const VERSION: &'static str = G::VERSION;
     const CONTROLLERS: &'static str = G::CONTROLLERS;
-    const OPTIONS: &'static [(&'static str, &'static str)] = G::OPTIONS;
+    const OPTIONS: Option<&'static [(&'static str, &'static str)]> = G::OPTIONS;
 
     fn new(config: &EndConfig<'_>, options: &[(&str, &str)]) -> Result<Self, String> {
         let executable = folder()

@@ -21,7 +21,7 @@ impl process::Guest for Quiche {
         "CongestionAvoidance",
         "Recovery",
     ];
-    const OPTIONS: &'static [(&'static str, &'static str)] = &[
+    const OPTIONS: Option<&'static [(&'static str, &'static str)]> = Some(&[
         (
             "initial_window_packets",
             "initial congestion window in packets",
@@ -34,7 +34,7 @@ impl process::Guest for Quiche {
         ("hystart", "whether HyStart++ ends slow start"),
         ("pacing", "whether packets have a time at which to leave"),
         ("discover_pmtu", "whether it probes for larger packets"),
-    ];
+    ]);
     const EXECUTABLE: &'static str = "guest-quiche";
 }
 
