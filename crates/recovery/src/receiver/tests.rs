@@ -404,7 +404,7 @@ proptest! {
             ..ReceiverConfig::default()
         });
         let mut short = general.clone();
-        let (mut now, mut seq, mut taken) = (0, 0, 0);
+        let (mut now, mut seq) = (0, 0);
         for (gap, offset, bits) in steps {
             now += gap;
             if general.next_timer().is_some_and(|timer| timer <= at(now)) {
@@ -422,7 +422,6 @@ proptest! {
             let answer = general.on_segment(at(now), &segment);
             match short.on_next(at(now), &segment) {
                 Some(next) => {
-                    taken += 1;
                     prop_assert_eq!(before, None);
                     prop_assert_eq!(answer, next.map(|ack| ack.with(SackBlocks::default())));
                 }
@@ -434,6 +433,5 @@ proptest! {
             prop_assert_eq!(format!("{general:?}"), format!("{short:?}"));
             seq = general.delivered();
         }
-        prop_assert!(taken > 0 || feedback == 3 || seq < 500);
     }
 }
