@@ -154,6 +154,12 @@ impl Delivery {
         }
     }
 
+    /// [`Self::on_send`] returned the state of a burst, without its size: it has `bytes`.
+    #[inline]
+    pub fn on_sent(&mut self, bytes: Bytes) {
+        self.sent += bytes;
+    }
+
     /// `UpdateRateSample` (4.1.2.3): a packet is delivered for the first time.
     /// `id` grows with each transmission; it breaks ties between equal send times.
     #[inline]

@@ -51,7 +51,7 @@ pub use paceline_endpoint::{Amount, Write};
 pub use paceline_units::{App, EcnFeedback, Recovery};
 pub use pacer::Pacer;
 pub use receiver::{Receiver, ReceiverConfig};
-pub use sender::Sender;
+pub use sender::{Burst, Sender};
 pub use stats::SenderStats;
 pub use wire::{Acknowledgment, Block, PlainAck, SackBlocks, Segment};
 

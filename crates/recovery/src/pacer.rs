@@ -51,6 +51,30 @@ impl Pacer {
         self.release = now + cost.max(owed);
     }
 
+    /// The bytes of the burst that a segment sent now continues.
+    #[inline]
+    pub(crate) fn begun(&self, now: Instant) -> u64 {
+        match now != self.burst_start || now >= self.release {
+            true => 0,
+            false => self.burst_bytes,
+        }
+    }
+
+    /// [`Self::on_send`] of the rest of a burst, which then has `bytes`, at a finite `rate`;
+    /// `single`: of one segment.
+    #[inline]
+    pub(crate) fn on_burst(&mut self, now: Instant, bytes: u64, single: bool, rate: Option<Rate>) {
+        if single || rate.is_none() {
+            let len = bytes - if single { self.begun(now) } else { 0 };
+            return self.on_send(now, len as u32, rate);
+        }
+        // Only a burst's first segment pays what others owe.
+        let rate = rate.unwrap_or(Rate::INFINITE).max(Self::SLOWEST);
+        self.burst_start = now;
+        self.burst_bytes = bytes;
+        self.release = now + rate.time_for(Bytes::new(bytes));
+    }
+
     /// When the next burst may begin.
     pub fn release(&self) -> Instant {
         self.release
@@ -104,6 +128,22 @@ mod tests {
         pacer.on_send(us(5), 1000, RATE);
         assert!(!pacer.allows(us(5), 1000, Bytes::new(1)));
         assert!(pacer.allows(us(1005), 1000, Bytes::new(1)));
+    }
+
+    #[test]
+    fn a_burst_at_once_costs_what_its_segments_do() {
+        for (rate, count, owed) in (0..60).map(|n| (n % 3, 1 + n / 3 % 4, n / 12)) {
+            let rate = [None, RATE, Some(Rate::ZERO)][rate as usize];
+            let mut each = Pacer::default();
+            // A probe before it leaves a debt, or the burst has begun already.
+            each.on_send(us(9), 1000, RATE);
+            each.on_send(us(if owed > 2 { 1009 } else { 10 }), 500 * owed, RATE);
+            let mut once = each;
+            let (now, begun) = (us(1009), once.begun(us(1009)));
+            (0..count).for_each(|_| each.on_send(now, 700, rate));
+            once.on_burst(now, begun + 700 * u64::from(count), count == 1, rate);
+            assert_eq!(format!("{each:?}"), format!("{once:?}"));
+        }
     }
 
     #[test]

@@ -203,6 +203,11 @@ impl Scoreboard {
         seq
     }
 
+    /// Whether nothing waits for retransmission, and no duplicates are counted.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.waiting.is_empty() && self.duplicates == 0
+    }
+
     /// A segment was retransmitted; returns its sequence number.
     #[inline]
     pub(crate) fn send_again(&mut self, index: u64, packet: PacketState) -> Option<u64> {

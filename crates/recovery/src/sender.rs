@@ -121,6 +121,30 @@ impl Next {
     }
 }
 
+/// Segments sent at once: one, or several new ones, full but for the last.
+#[derive(Clone, Debug)]
+pub struct Burst {
+    next: Segment,
+    end: u64,
+}
+
+impl Iterator for Burst {
+    type Item = Segment;
+
+    #[inline]
+    fn next(&mut self) -> Option<Segment> {
+        let left = self
+            .end
+            .checked_sub(self.next.seq)
+            .filter(|left| *left > 0)?;
+        let len = left.min(u64::from(self.next.len)) as u32;
+        let segment = Segment { len, ..self.next };
+        self.next.seq = segment.end();
+        self.next.cwr = false;
+        Some(segment)
+    }
+}
+
 impl<C: Controller> Sender<C> {
     /// A sender at sequence 0. `handshake_rtt` is a first RTT sample, if the connection's set-up
     /// gave one; `now` is only the time of construction.
@@ -248,6 +272,107 @@ impl<C: Controller> Sender<C> {
     }
 
     // ---- sending
+
+    /// What [`Self::poll_transmit`] returns, several segments at once where that is possible. Call it
+    /// until it returns none.
+    #[inline]
+    pub fn poll_burst(&mut self, now: Instant) -> Option<Burst> {
+        match self.idle {
+            Some(Idle::Blocked) if self.urgent == Urgent::Nothing => return None,
+            Some(Idle::Paced(release)) if release > now && self.urgent == Urgent::Nothing => {
+                return None;
+            }
+            _ => {}
+        }
+        self.burst_of_new(now).or_else(|| {
+            let next = self.poll_transmit(now)?;
+            let end = next.end();
+            Some(Burst { next, end })
+        })
+    }
+
+    /// The short form: the new segments that window and pacer allow while all that was sent is in
+    /// flight and nothing else is to be done.
+    #[inline]
+    fn burst_of_new(&mut self, now: Instant) -> Option<Burst> {
+        let calm = self.urgent == Urgent::Nothing
+            && self.state == CaState::Open
+            && self.prr.is_none()
+            && self.rto.is_some()
+            && self.board.is_calm()
+            && self.frto.new_segments().is_none();
+        let special =
+            self.config.tso_defer || self.config.push || self.config.recovery == Recovery::Linux;
+        let mut in_flight = self.board.in_flight();
+        if !calm || special || in_flight == 0 {
+            return None;
+        }
+        let (cwnd, mss) = (self.outputs.cwnd.get(), self.config.mss);
+        let (una, first) = (self.board.una(), self.board.nxt());
+        let end = self.written.min(self.window_end);
+        let mut nxt = first;
+        let mut len = self.written.saturating_sub(nxt).min(u64::from(mss));
+        if len == 0 || nxt + len > end || in_flight + len > cwnd {
+            return None;
+        }
+        let quantum = self.quantum();
+        if !self.pacer.allows(now, len as u32, quantum) {
+            return None;
+        }
+        let rate = self.outputs.pacing_rate.filter(|rate| !rate.is_infinite());
+        // The first one is allowed, whatever the quantum is.
+        let begun = self.pacer.begun(now);
+        let most = match rate {
+            None => u64::MAX,
+            Some(_) => quantum.get().saturating_sub(begun).max(len),
+        };
+        let app_limited = self.delivery.is_app_limited();
+        let mut packet = self.delivery.on_send(now, 0, Bytes::new(in_flight));
+        let idle = loop {
+            if self.hears_each_send {
+                self.controller.on_send(&Sent {
+                    now,
+                    size: len as u32,
+                    in_flight: Bytes::new(in_flight),
+                    app_limited,
+                });
+            }
+            nxt += len;
+            in_flight += len;
+            packet.size = len as u32;
+            packet.tx_in_flight = Bytes::new(in_flight);
+            self.board.send_new(packet);
+            self.stats.sent_packets += 1;
+            self.usage.on_send(una, nxt, in_flight, cwnd, mss);
+            let more = self.written.saturating_sub(nxt).min(u64::from(mss));
+            if more == 0 || nxt + more > end || in_flight + more > cwnd {
+                break Idle::Blocked;
+            }
+            if nxt - first + more > most {
+                break Idle::Paced(now);
+            }
+            len = more;
+        };
+        let sent = nxt - first;
+        self.delivery.on_sent(Bytes::new(sent));
+        self.pacer.on_burst(now, begun + sent, sent == len, rate);
+        self.idle = Some(match idle {
+            Idle::Paced(_) => Idle::Paced(self.pacer.release()),
+            idle => idle,
+        });
+        self.sent_at = Some(now);
+        self.arm_probe(now);
+        let next = Segment {
+            seq: first,
+            len: mss,
+            push: false,
+            ecn: self.marks.codepoint(self.outputs.ecn, false),
+            cwr: self.marks.take_cwr(),
+            sent: now,
+            retransmission: false,
+        };
+        Some(Burst { next, end: nxt })
+    }
 
     /// The next segment, if the congestion window, the receive window and the pacer allow one now.
     /// Call it until it returns none.

@@ -569,18 +569,20 @@ impl World {
             return;
         };
         let mut sent = false;
-        while let Some(segment) = sender.poll_transmit(self.now) {
+        while let Some(burst) = sender.poll_burst(self.now) {
             sent = true;
-            self.tally.packets += 1;
-            self.allowance -= 1;
-            let packet = Packet {
-                flow: id,
-                size: header + segment.len,
-                load: Load::Segment(segment),
-            };
-            let host = flow.host.as_deref_mut();
-            let verdict = offer(self.now, host, &mut self.links[first], packet);
-            self.journal.sent(self.now, id, &segment, verdict);
+            for segment in burst {
+                self.tally.packets += 1;
+                self.allowance -= 1;
+                let packet = Packet {
+                    flow: id,
+                    size: header + segment.len,
+                    load: Load::Segment(segment),
+                };
+                let host = flow.host.as_deref_mut();
+                let verdict = offer(self.now, host, &mut self.links[first], packet);
+                self.journal.sent(self.now, id, &segment, verdict);
+            }
         }
         let seen = sender.take_news().then(|| Seen::of(sender));
         debug_assert!(seen.is_some() || Seen::of(sender) == flow.seen);

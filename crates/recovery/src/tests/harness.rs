@@ -231,8 +231,18 @@ where
     }
 
     pub(super) fn send(&mut self) {
-        while let Some(segment) = self.sender.poll_transmit(self.now) {
+        let mut single = self.compares.then(|| self.sender.clone());
+        let mut segments = Vec::new();
+        while let Some(burst) = self.sender.poll_burst(self.now) {
+            segments.extend(burst);
             assert_eq!(self.sender.audit(), Ok(()));
+        }
+        if let Some(single) = &mut single {
+            let each = std::iter::from_fn(|| single.poll_transmit(self.now));
+            assert_eq!(each.collect::<Vec<_>>(), segments);
+            assert_eq!(single.state(), self.sender.state());
+        }
+        for segment in segments {
             let fate = (self.data)(self.sent.len() as u64, &segment);
             self.sent.push(segment);
             self.carry(fate, || Packet::Data(segment));
