@@ -24,6 +24,7 @@ ROOMS = [
     {"study.evaluate"},
     {"study.fit"},
     {"study.advise"},
+    {"study.search"},
     {"serve"},
     {"interface"},
     {"cli"},

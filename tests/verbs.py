@@ -64,6 +64,10 @@ WRITERS: dict[str, tuple[str, ...]] = {
         *("advise", "one.toml", "--cc", "cubic", "reno", "--paths", "10"),
         *("--out", "r/advice.html"),
     ),
+    "search": (
+        *("search", "grid.toml", "--goal", "goodput_bps < 1 Gbit/s", "--budget", "8 runs"),
+        *("--set", "sweep.seeds=1", "--out", "r"),
+    ),
     "claims": ("claims", "--claims", "claims", "--out", "r"),
     "evaluate": (
         *("evaluate", "cubic", "--quick", "--suite", "suite", "--scenarios", "."),

@@ -735,6 +735,43 @@ class Advice(TypedDict):
     page: Annotated[str, "The file written."]
 
 
+class Found(TypedDict):
+    """A path on which the sender fails."""
+
+    file: Annotated[str, "A scenario whose `[expect]` fails; its picture is beside it."]
+    group: Annotated[
+        dict[str, str],
+        "What finds have in common: `state` of the controller, that of loss `recovery`, and the "
+        "change of the path before (`after`).",
+    ]
+    told: Annotated[str, "What the sender does."]
+    value_ratio: Annotated[float, "What the goal bounds, as a part of the bound."]
+    offsets_ratio: Annotated[
+        float | None, "The share of start offsets with which it fails; null if not tried."
+    ]
+    changes_ratio: Annotated[float | None, "The share of changes of a number by 5 %, likewise."]
+    run: Annotated[int, "The run of the search that found it."]
+    how: Annotated[str, "`random` or `evolution`."]
+    alike: Annotated[int, "The number of paths that failed so."]
+
+
+class Search(TypedDict):
+    """What a search found."""
+
+    schema: NotRequired[int]
+    scenario: str
+    goal: str
+    seed: int
+    explored: Annotated[int, "The runs of the search."]
+    runs: Annotated[int, "All runs: also those that made finds small."]
+    failed: Annotated[int, "The number of runs that ended early."]
+    error: Annotated[str | None, "Why the first of them did."]
+    accidents: Annotated[int, "Ways to fail that a small change of the path ends."]
+    finds: list[Found]
+    new: NotRequired[Annotated[int, "The finds that `--against` has not; without it, all."]]
+    out: NotRequired[Annotated[str, "The folder."]]
+
+
 class Sequence(TypedDict):
     """A diagram that was written."""
 
@@ -913,6 +950,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "import": (Import,),
     "fit": (Fit,),
     "advise": (Advice,),
+    "search": (Search,),
     "shell": (Shell,),
     "perf": (Perf, PerfServer),
     "sequence": (Sequence,),

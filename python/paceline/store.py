@@ -240,13 +240,19 @@ def claim_page(place: Path, what: str) -> None:
 
 
 #: The description of each kind of folder.
-_WORDS = {"run": "run", "runs": "set of runs", "sweep": "sweep", "page": "report"}
+_WORDS = {
+    "run": "run",
+    "runs": "set of runs",
+    "sweep": "sweep",
+    "page": "report",
+    "search": "search",
+}
 
 
 def _taken(place: Path, message: str, kind: str) -> StoreError:
-    sweep = kind == "sweep"
+    sweep = kind in ("sweep", "search")
     hint = "choose another folder with --out" + (", or discard it with --fresh" if sweep else "")
-    word = "another-sweep" if sweep else "not-a-run"
+    word = f"another-{kind}" if sweep else "not-a-run"
     return StoreError(word, f"{place} {message}", hint=hint, file=str(place))
 
 
