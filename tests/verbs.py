@@ -65,7 +65,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
         *("--out", "r/advice.html"),
     ),
     "search": (
-        *("search", "grid.toml", "--goal", "goodput_bps < 1 Gbit/s", "--budget", "8 runs"),
+        *("search", "grid.toml", "--goal", "goodput_bps > 1 Gbit/s", "--budget", "8 runs"),
         *("--set", "sweep.seeds=1", "--out", "r"),
     ),
     "claims": ("claims", "--claims", "claims", "--out", "r"),
