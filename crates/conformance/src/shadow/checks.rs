@@ -271,8 +271,11 @@ impl Judged<'_> {
         let check = |id, section, requires, state, least: f64, tolerance: f64| {
             let of: Vec<_> = found.iter().filter(|burst| burst.state == state).collect();
             let nominal = moments.iter().filter(|moment| State::of(moment) == state);
-            let nominal = median(nominal.map(|moment| moment.gain).collect()).unwrap_or(1.0);
-            let bounds = (nominal * (1.0 - tolerance), nominal * (1.0 + tolerance));
+            // Of a state that the shadow never was in no gain is known.
+            let bounds = median(nominal.map(|moment| moment.gain).collect())
+                .map_or((f64::NEG_INFINITY, f64::INFINITY), |gain| {
+                    (gain * (1.0 - tolerance), gain * (1.0 + tolerance))
+                });
             let holds = |gain: f64| (bounds.0..=bounds.1).contains(&gain);
             let typical = |of: &[&Burst]| {
                 let typical = median(of.iter().map(|burst| burst.gain).collect())?;

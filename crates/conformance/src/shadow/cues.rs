@@ -108,9 +108,11 @@ impl Shadow<'_> {
             return;
         };
         let (window, mss) = (self.controller.cwnd().get(), u64::from(self.recording.mss));
-        let grows = !slow && most > window + 2 * mss;
+        let grows = self.controller.phase() != "SlowStart" && most > window + 2 * mss;
         let rests = slow && self.followed.is_bulk && most + (3 * mss).max(window / 14) < window;
-        if !slow || rests {
+        // One that has grown by so much was still in slow start, and may be.
+        let goes_on = grows && most > window + window / 8;
+        if (!slow && !goes_on) || rests {
             self.slow_start = SlowStart::Over;
         }
         if grows || rests {

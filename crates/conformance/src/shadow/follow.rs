@@ -1,6 +1,6 @@
 //! The shadow: a controller fed with a flow's own sends, ACKs and losses.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use paceline_congestion::{
     Ack, AnyController, CaState, Config, Controller, Delivery, Lost, PacketState, Recipe, Sent,
@@ -142,9 +142,11 @@ pub(super) struct Shadow<'a> {
     newest: [Option<u32>; 3],
     /// In recovery: everything below this byte, or after this transmission (QUIC), ends it.
     recovery: Option<(u64, u32)>,
+    /// The first transmission after the last episode began.
+    since_episode: u32,
     timed_out: bool,
-    /// The first bytes of segments that were marked lost and are not delivered.
-    missing: BTreeSet<u64>,
+    /// Segments that were marked lost and are not delivered: first byte, and the byte after.
+    missing: BTreeMap<u64, u64>,
     last_lost: Option<u32>,
     newly_lost: u64,
     /// Marked lost in this episode, and of these delivered after all.
@@ -211,8 +213,9 @@ pub fn follow(
         doubtful: VecDeque::new(),
         newest: [None; 3],
         recovery: None,
+        since_episode: 0,
         timed_out: false,
-        missing: BTreeSet::new(),
+        missing: BTreeMap::new(),
         last_lost: None,
         newly_lost: 0,
         marked: (0, 0),
@@ -327,7 +330,8 @@ impl Shadow<'_> {
             self.lose(now, number);
         }
         self.end_slow_start(now);
-        self.recovery = Some((self.highest, self.tokens.len() as u32));
+        self.since_episode = self.tokens.len() as u32;
+        self.recovery = Some((self.highest, self.since_episode));
         self.timed_out = true;
         self.controller.on_timeout(now, Bytes::new(self.in_flight));
     }
@@ -541,14 +545,11 @@ impl Shadow<'_> {
         self.in_flight -= u64::from(sent.size);
         self.newly_lost += u64::from(sent.size);
         self.marked.0 += 1;
-        self.missing.insert(sent.start);
+        let starts_range = starts_range(&self.missing, sent.start);
+        self.missing.insert(sent.start, sent.end());
+        self.last_lost = Some(number);
         let token = self.tokens[number as usize];
         self.delivery.on_lost(&token);
-        let after = self
-            .last_lost
-            .map(|last| &self.recording.sent[last as usize]);
-        let starts_range = after.is_none_or(|last| last.end() != sent.start);
-        self.last_lost = Some(number);
         self.controller.on_loss(&Lost {
             now,
             packet: token,
@@ -565,11 +566,17 @@ impl Shadow<'_> {
             self.recovery = Some((self.highest, self.tokens.len() as u32));
             return;
         }
-        // In QUIC the loss of what was sent in an episode opens another at once (RFC 9002 7.3.2).
-        let is_another = |(_, first)| !self.recording.is_stream && self.last_lost >= Some(first);
-        if self.recovery.is_none_or(is_another) {
+        // In QUIC the loss of what was sent since an episode began opens another at once, and that of
+        // what was sent before none, also after the episode (RFC 9002 7.3.2 and B.6).
+        let begins = if self.recording.is_stream || self.marks == Marks::AsTcp {
+            self.recovery.is_none()
+        } else {
+            self.last_lost >= Some(self.since_episode)
+        };
+        if begins {
             self.end_slow_start(now);
-            self.recovery = Some((self.highest, self.tokens.len() as u32));
+            self.since_episode = self.tokens.len() as u32;
+            self.recovery = Some((self.highest, self.since_episode));
             self.controller
                 .on_recovery_enter(now, Bytes::new(self.in_flight));
         }
@@ -664,6 +671,13 @@ impl Shadow<'_> {
             app_limited: self.delivery.is_app_limited(),
         });
     }
+}
+
+/// Whether a lost segment begins a range: it belongs to that of a loss before it, whenever that was
+/// marked.
+pub(super) fn starts_range(missing: &BTreeMap<u64, u64>, start: u64) -> bool {
+    let before = missing.range(..start).next_back();
+    before.is_none_or(|(_, end)| *end != start)
 }
 
 /// Whether a state is ProbeRTT, by either spelling.

@@ -209,6 +209,40 @@ fn a_loss_in_an_episode_opens_another() {
     assert_eq!(windows, [5000, 5000, 5000, 2000]);
 }
 
+/// Ten packets; the second is lost, and the tenth, which only the ACK that ends the episode shows. It
+/// was sent before the episode, and RFC 9002 (B.6) reduces once: from 10 packets to 5.
+#[test]
+fn a_late_mark_of_what_an_episode_is_about_opens_none() {
+    let ack = |ms, first: u64, end: u64| row(ms, Kind::Sack, 1000 * first, 1000 * (end - first));
+    let send = |ms, n: u64| row(ms, Kind::Sent, 1000 * n, 1000);
+    let rows = (0..10)
+        .map(|n| send(0, n))
+        .chain([ack(40, 0, 1), ack(41, 2, 5)])
+        .chain((10..13).map(|n| send(42, n)))
+        .chain([ack(43, 5, 9), ack(83, 10, 13)])
+        .chain([send(84, 13), ack(124, 13, 14)]);
+    let recording = Recording::new(rows, 1000);
+    let recipe = paceline_congestion::recipe("reno", &[]).expect("its defaults");
+    let judged = super::judge(&recording, &recipe, None, true);
+    let windows = judged.followed.moments.iter().map(|moment| moment.window);
+    assert_eq!(judged.followed.lost, 2000);
+    assert!(windows.skip(1).all(|window| (5000..8000).contains(&window)));
+}
+
+/// Segments 3 and 5 are lost first, then 4 between them: it continues the range of the third.
+#[test]
+fn a_loss_belongs_to_the_range_before_it_whenever_that_was_marked() {
+    let mut ranges = 0;
+    for lost in [[3, 4, 5], [3, 5, 4]] {
+        let mut missing = std::collections::BTreeMap::new();
+        for n in lost {
+            ranges += u32::from(super::follow::starts_range(&missing, 1000 * n));
+            missing.insert(1000 * n, 1000 * (n + 1));
+        }
+    }
+    assert_eq!(ranges, 1 + 2);
+}
+
 #[test]
 fn a_pace_is_that_of_bursts() {
     let rows = (0..10).map(|n| row(10 * n, Kind::Sent, 1000 * n, 1000));
