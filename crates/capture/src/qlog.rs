@@ -92,10 +92,17 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     })?;
     let chosen = choose(&mut survey);
     if chosen.is_empty() {
-        return Err(CaptureError::empty(format!(
-            "none of {} events sends or receives data: packet_sent and packet_received are needed to tell goodput",
-            survey.events
-        )));
+        let events = survey.events;
+        let sends = survey.all.iter().any(|(_, one)| one.is_unanswered());
+        return Err(CaptureError::empty(if sends {
+            format!(
+                "it has packet_sent, but none of {events} events acknowledges a packet: packet_received with ACK frames is needed, which a run of a QUIC stack does not record (judge the run's folder)"
+            )
+        } else {
+            format!(
+                "none of {events} events sends or receives data: packet_sent and packet_received are needed to tell goodput"
+            )
+        }));
     }
     let told: Vec<Told> = chosen.iter().map(|flow| flow.told(&survey)).collect();
     let active = chosen.iter().map(|flow| flow.end.since(flow.start));

@@ -169,6 +169,11 @@ impl Connection {
         }
     }
 
+    /// Whether it sent packets, and nothing says that any arrived.
+    pub fn is_unanswered(&self) -> bool {
+        self.packets_sent > 0 && !self.has_acks
+    }
+
     /// The time span in which a direction was used.
     pub fn active(&self, sent: bool) -> Option<(Instant, Instant)> {
         let direction = if sent { &self.sent } else { &self.received };
