@@ -109,6 +109,16 @@ def test_a_record_without_states_of_bbr_is_not_judged_by_them(tmp_path: Path) ->
     assert judge(case, bbr).verdict == "fail"
 
 
+def test_a_run_with_another_path_is_not_judged_by_a_case(cli: Command, tmp_path: Path) -> None:
+    scenario = DRAFT / "01-startup-bandwidth-plateau.toml"
+    paceline.run(scenario).write(tmp_path / "own")
+    paceline.run(scenario, overrides={"path.rtt": "50 ms"}).write(tmp_path / "other")
+    for name, verdict in (("own", "pass"), ("other", "not applicable")):
+        [case] = json.loads(cli("conformance", name, "--case", "01", "--json").stdout)["cases"]
+        assert case["verdict"] == verdict
+    assert "other has another path" in case["evidence"]
+
+
 def test_a_case_of_behaviour_is_judged_without_states(tmp_path: Path) -> None:
     before, _, _ = STEPS.partition("query")
     [case] = load(case_of(tmp_path, f'{before}query = "SELECT COUNT(*) > 0 AS holds FROM samples"'))

@@ -18,7 +18,7 @@ import pytest
 import paceline
 from paceline.errors import UnjudgeableError
 from paceline.exchange import export
-from paceline.study.conformance.packets import SHADOWS, agreement, causes, judge
+from paceline.study.conformance.packets import SHADOWS, Judged, agreement, causes, judge, ordered
 
 if TYPE_CHECKING:
     from conftest import Command
@@ -175,8 +175,11 @@ def test_a_stored_verdict_says_what_is_worse(
         (tmp_path / f"{name}.json").write_text(verdict)
     done = cli("conformance", "bad", "--as", "bbr3", "--against", "good.json")
     assert done.returncode == 4
-    # The names of targets tell flows apart.
-    assert "good, which was not judged now" in done.stdout.replace("\n", " ")
+    # A recording alone is the one of before, whatever its name is.
+    assert "down.pacing of bad, flow 0" in done.stdout.replace("\n", " ")
+    (tmp_path / "good").rename(tmp_path / "other")
+    assert cli("conformance", "other", "--as", "bbr3", "--against", "good.json").returncode == 0
+    (tmp_path / "other").rename(tmp_path / "good")
     (tmp_path / "good").rename(tmp_path / "kept")
     (tmp_path / "bad").rename(tmp_path / "good")
     done = cli("conformance", "good", "--as", "bbr3", "--against", "good.json")
@@ -191,11 +194,8 @@ def test_a_stored_verdict_says_what_is_worse(
     assert done.returncode == 0
     verdict = cli("conformance", "good", "bad", "--as", "bbr3", "--json").stdout
     (tmp_path / "both.json").write_text(verdict)
-    done = cli("conformance", "good", "--as", "bbr3", "--against", "both.json", "--json")
-    assert (done.returncode, json.loads(done.stdout)["worse"]) == (
-        4,
-        ["bad, which was not judged now"],
-    )
+    done = cli("conformance", "good", "--as", "bbr3", "--against", "both.json")
+    assert (done.returncode, "flow 0 of bad, which was not judged" in done.stderr) == (2, True)
     done = cli("conformance", "good", "--as", "bbr1", "--against", "good.json", "--json")
     assert json.loads(done.stdout)["worse"] == ["good, flow 0, which was bbr3"]
     for wrong, why in (("none.json", "No such file"), ("good/run.json", "is no verdict")):
@@ -242,9 +242,9 @@ def test_the_action_of_a_workflow_judges_its_recordings(tmp_path: Path) -> None:
     assert (tmp_path / "verdict.xml").exists()
     assert (tmp_path / "verdict.html").exists()
     (tmp_path / "verdict.json").rename(tmp_path / "before.json")
-    # What was broken before is no regression; a recording that is missing is.
+    # What was broken before is no regression; a recording that is missing is an error.
     assert act("good; touch x\nbad\n", "before.json") == 0
-    assert act("good; touch x\n", "before.json") == 4
+    assert act("good; touch x\n", "before.json") == 2
     assert act("") == 2
     assert not (tmp_path / "x").exists()
 
@@ -303,6 +303,69 @@ def test_it_says_what_to_record_instead(tmp_path: Path, cli: Command, scenario: 
     assert "did you mean bbr" in done.stderr
     done = cli("conformance", "--controller", "noq:bbr3")
     assert "paceline conformance noq:bbr3" in done.stderr
+
+
+def test_a_file_that_is_cut_says_so(right: paceline.Run, tmp_path: Path, cli: Command) -> None:
+    """Also that its start alone does not tell what it is."""
+    (file,) = export([right], "pcapng", tmp_path / "whole.pcapng")
+    (tmp_path / "cut.pcapng").write_bytes(file.read_bytes()[:100_000])
+    done = cli("conformance", "cut.pcapng")
+    assert "warning: cut.pcapng: the file ends within a packet" in done.stderr
+    told = done.stdout.replace("\n", " ")
+    assert "do not tell whether it is BBRv3 as the draft says: they show only its start" in told
+    assert "do not tell it from bbr" in told
+    (drain,) = (line for line in done.stdout.splitlines() if "drain.pacing" in line)
+    assert drain.split() == ["drain.pacing", "5.3.2", "0", "not", "seen"]
+    assert "warning" not in cli("conformance", "whole.pcapng").stderr
+
+
+def test_a_folder_of_an_export_and_an_unknown_file_have_hints(
+    right: paceline.Run, tmp_path: Path, cli: Command
+) -> None:
+    export([right], "qlog", tmp_path / "log")
+    assert "name a file in it: log/flow-0.sqlog" in cli("conformance", "log").stderr
+    (tmp_path / "x.txt").write_text("hi\n")
+    assert "a capture (pcap, pcapng), a qlog" in cli("conformance", "x.txt").stderr
+    assert "--flow needs a value" in cli("conformance", "log", "--flow").stderr
+
+
+def test_slow_start_and_episodes_of_another_stack_are_followed(
+    tmp_path: Path, cli: Command
+) -> None:
+    """quinn has no HyStart, and reduces once for what was sent before an episode, also after it."""
+    path = {"path.rate": "20 Mbit/s", "path.rtt": "60 ms", "path.queue.size": "1 bdp"}
+    packets = {"run.record.packets": True, "flows.0.cc": "quinn:cubic"}
+    run = paceline.run(SLOW, overrides={**path, **packets})
+    first, *_ = judge(run, 0)
+    assert (first.name, first.verdict, first.likeness > 0.98) == ("cubic", "fits", True)
+    # Its ACKs are encrypted: an export has none.
+    export([run], "qlog", tmp_path / "log")
+    done = cli("conformance", "log/flow-0.sqlog")
+    assert (done.returncode, "packet_received with ACK frames" in done.stderr) == (2, True)
+
+
+def test_a_window_is_the_same_in_a_qlog(tmp_path: Path) -> None:
+    run = recorded(SLOW, "cubic")
+    (file,) = export([run], "qlog", tmp_path / "log")
+    first, *_ = judge(paceline.Run.capture(file), 0)
+    assert (first.name, first.verdict, first.likeness > 0.98) == ("cubic", "fits", True)
+
+
+def test_a_shadow_under_which_nothing_is_broken_comes_first() -> None:
+    """Also before one that the flow follows for longer; what breaks most checks is another."""
+
+    def shadow(name: str, likeness: float, verdicts: str) -> Judged:
+        words = {"h": "held", "b": "broken", "t": "cannot be told"}
+        checks = [{"id": "drain.pacing", "verdict": words[one]} for one in verdicts]
+        return Judged(name, likeness, checks, None)  # type: ignore[arg-type]
+
+    linux, draft = shadow("bbr3-linux", 0.95, "hhhbh"), shadow("bbr3", 0.797, "hhhtt")
+    assert [one.name for one in ordered([linux, draft])] == ["bbr3", "bbr3-linux"]
+    # It is not like one that it follows less.
+    assert ordered([linux, shadow("bbr2", 0.5, "hhhtt")])[0] is linux
+    assert not linux.is_other
+    assert shadow("bbr1", 0.53, "hhbbb").is_other
+    assert shadow("bbr1", 0.29, "hhhhb").is_other
 
 
 def test_a_recording_far_from_the_sender_is_refused(right: paceline.Run, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ _PLAIN = (
         r"\1 takes the name of a file, not \2.",
     ),
     (r'^Invalid value (".*") for (\S+)\. (must be .*)', r"\2 \3 It is \1."),
+    (r'^Command ".*" parameter (--\S+) requires an argument\.', r"\1 needs a value."),
     (r'^Command "(.*)" parameter (\S+) requires an argument\.', r"`paceline \1` needs \2."),
 )
 

@@ -255,7 +255,10 @@ def recording(name: str) -> Run:
     try:
         return Run.capture(name)
     except CaptureError as error:
-        raise Failure("not-a-recording", f"{name}: {error}", file=name) from None
+        hint = (
+            "name a run's folder, or a capture (pcap, pcapng), a qlog, iperf3's JSON or Flent data"
+        )
+        raise Failure("not-a-recording", f"{name}: {error}", hint=hint, file=name) from None
 
 
 def read_run(folder: str) -> Run:
@@ -273,6 +276,8 @@ def read_run(folder: str) -> Run:
             return Run.read(path)
     except NotARunError as error:
         message = str(error) if folder in str(error) else f"{folder}: {error}"
-        raise Failure(
-            "not-a-run", message, hint="name the folder that `paceline run` wrote", file=folder
-        ) from None
+        hint = "name the folder that `paceline run` wrote"
+        # `export` writes a qlog into a folder, a file each flow.
+        if logs := sorted(path.glob("*.sqlog")):
+            hint = f"name a file in it: {logs[0]}"
+        raise Failure("not-a-run", message, hint=hint, file=folder) from None

@@ -37,6 +37,12 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     if flow is not None and flow not in flows:
         hint = f"its flows are {', '.join(map(str, flows[:9]))}{', ...' * (len(flows) > 9)}"
         raise Failure("no-flow", f"{target} has no flow {flow}", hint=hint, file=target)
+    if run.incomplete is not None:
+        console.stderr().print(
+            f"warning: {target}: {run.incomplete}; only the flow up to there is judged",
+            soft_wrap=True,
+            markup=False,
+        )
     found: list[Flow] = []
     refused: list[UnjudgeableError] = []
     for number in flows if flow is None else [flow]:
@@ -174,6 +180,12 @@ class Stored:
             raise Failure("not-a-verdict", message, hint=hint, file=str(place)) from error
         return cls(cases, flows)
 
+    def _renamed(self, judged: Iterable[tuple[str, str | None, int]]) -> dict[str, str]:
+        """Return the new name of a recording, if one has another name than before."""
+        then, now = ({one[0] for one in of if one[1] is None} for of in (self.flows, judged))
+        gone, new = then - now, now - then
+        return dict(zip(gone, new, strict=True)) if len(gone) == len(new) == 1 else {}
+
     def worse(self, cases: list[dict[str, Any]], flows: Iterable[Flow]) -> list[str]:
         """Return what held then and is broken now, or is no longer there."""
         now = {(case["controller"], case["id"]): case["verdict"] for case in cases}
@@ -184,12 +196,16 @@ class Stored:
             if then in good and now.get((controller, case), "fail") == "fail"
         ]
         judged = {(Path(flow.target).name, flow.path, flow.flow): flow for flow in flows}
-        for key, then in self.flows.items():
-            flow = judged.get(key)
+        renamed = self._renamed(judged)
+        for (target, path, number), then in self.flows.items():
+            flow = judged.get((renamed.get(target, target), path, number))
+            if flow is None and path is None:
+                hint = "judge the same recordings again, or write a new verdict with --json"
+                message = f"--against has flow {number} of {target}, which was not judged now"
+                raise Failure("not-judged", message, hint=hint)
             if flow is None:
-                found.append(
-                    f"{key[0]}{f' on {key[1]}' if key[1] else ''}, which was not judged now"
-                )
+                if then["verdict"] == "fits":
+                    found.append(f"{target} on {path}, which was not judged now")
             elif flow.nearest.name != then["judged_as"]:
                 if then["verdict"] == "fits":
                     found.append(f"{flow.name}, which was {then['judged_as']}")

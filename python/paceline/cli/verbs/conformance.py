@@ -15,7 +15,7 @@ from paceline.cli.app import FILE, Force, Jobs, Json, Memory, Quiet, app, exampl
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
-from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load, named
+from paceline.study.conformance import DRAFT, Case, CaseError, Cases, is_of, judge, load, named
 from paceline.study.conformance.drawn import SEEDS, draw
 from paceline.study.conformance.packets import SHADOWS
 from paceline.study.conformance.reference import references
@@ -313,6 +313,9 @@ def _judge_by_cases(
             continue
         with failing(CaseError, "bad-case"):
             result = judge(case, run)
+            if not is_of(case, run):
+                why = f"{target} has another path or other events than {case.id}"
+                result = replace(result, verdict="not applicable", judged=0, evidence=(why,))
         summary = f"{result.held} of {result.judged} checks hold"
         if not result.judged:
             single = len(result.evidence) == 1

@@ -5,7 +5,7 @@ A case is two files side by side: ``NN-name.toml``, a scenario like any other, a
 """
 
 from paceline.study.conformance.case import DRAFT, Case, CaseError, Step, Variant, load, named
-from paceline.study.conformance.draft import Cases, Result, judge
+from paceline.study.conformance.draft import Cases, Result, is_of, judge
 
 __all__ = [
     "DRAFT",
@@ -15,6 +15,7 @@ __all__ = [
     "Result",
     "Step",
     "Variant",
+    "is_of",
     "judge",
     "load",
     "named",

@@ -232,6 +232,24 @@ def judge(case: Case, run: Run) -> Result:
     return Result(case, controller, verdict, judged, held, tuple(evidence), tuple(failed))
 
 
+def is_of(case: Case, run: Run) -> bool:
+    """Return whether a run has the path and the events of a case, on one of the case's paths.
+
+    A recording does not say what path it had.
+    """
+    if run.source is not None:
+        return True
+    text, file = load(case.scenario)
+    own, states = _path_of(run.scenario_toml), _states(case, names_of(run))
+    plans = (guests.check(text, file, (*one.overrides, *states)) for one in case.variants)
+    return any(_path_of(plan.toml) == own for plan in plans)
+
+
+def _path_of(text: str) -> list[Any]:
+    scenario = toml(text)
+    return [scenario.get(section) for section in ("path", "links", "events")]
+
+
 #: What is said of a record in which a flow enters no state of BBR.
 NO_STATES = "the record has no BBR states"
 

@@ -120,18 +120,39 @@ class Judged:
             return "broken"
         # A shadow that stays in Startup, say, breaks nothing beside a flow with little to send.
         is_like = self.checks[-1]["verdict"] == "held" and self.likeness >= _LIKE
-        return "fits" if is_like else "cannot be told"
+        return "fits" if is_like and not self.is_short else "cannot be told"
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the recording shows only how the flow starts, as other algorithms do."""
+        held = {check["id"].partition(".")[0] for check in self.having("held")}
+        return held <= {"startup", "drain", "slow_start", "all"}
+
+    @property
+    def is_other(self) -> bool:
+        """Whether the flow is something else: it is rarely alike, or breaks most of its checks."""
+        is_broken = len(self.having("broken")) > len(self.having("held"))
+        return self.likeness < NEAR or is_broken
 
     @property
     def departure(self) -> dict[str, Any] | None:
-        """What the shadow allowed when the flow first departed, for longer if it did, and did."""
+        """What the shadow allowed when the flow first departed, for longer if it did, and did.
+
+        Its own pace, `own_bps`, is that of the round trip which begins then.
+        """
         times = [check["t_ns"] for check in self.having("broken") if check["t_ns"] is not None]
         if not times:
             return None
         since = self.checks[-1]["t_ns"] or min(times)
         later = self.moments.filter(pl.col("t_ns") >= since)
         # It may depart after the last ACK.
-        return (self.moments.tail(1) if later.is_empty() else later).row(0, named=True)
+        there = (self.moments.tail(1) if later.is_empty() else later).row(0, named=True)
+        round_trip = self.packets.min_rtt_ns or 0
+        within = later.filter(pl.col("t_ns") <= there["t_ns"] + round_trip)
+        last = within.row(-1, named=True) if within.height > 1 else there
+        span = last["t_ns"] - there["t_ns"]
+        sent = last["sent_bytes"] - there["sent_bytes"]
+        return {**there, "own_bps": 8e9 * sent / span if span else None}
 
 
 def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS, later_ns: int = 0) -> list[Judged]:
@@ -147,7 +168,17 @@ def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS, later_ns: int = 0
         judged = list(pool.map(lambda name: Judged.by(name, packets), names))
         if not any(one.verdict == "fits" for one in judged):
             judged = list(pool.map(Judged.settled, judged))
-    return sorted(judged, key=lambda one: (one.verdict != "fits", -one.likeness))
+    return ordered(judged)
+
+
+def ordered(judged: Iterable[Judged]) -> list[Judged]:
+    """Return the nearest first: one under which a check is broken after one under which none is."""
+    return sorted(judged, key=lambda one: (one.verdict != "fits", not is_near(one), -one.likeness))
+
+
+def is_near(one: Judged) -> bool:
+    """Return whether a flow may be what a shadow is of: no check is broken, and it is like it."""
+    return one.likeness >= 1 - NEAR and one.verdict != "broken"
 
 
 def alike(judged: Sequence[Judged]) -> list[str]:
@@ -156,8 +187,7 @@ def alike(judged: Sequence[Judged]) -> list[str]:
     One that a check has broken is none of them.
     """
     fits = [one.name for one in judged if one.verdict == "fits"]
-    near = [one for one in judged if one.likeness >= 1 - NEAR and one.verdict != "broken"]
-    return fits or [one.name for one in near]
+    return fits or [one.name for one in judged if is_near(one)]
 
 
 def reported(run: Run, flow: int) -> pl.DataFrame:

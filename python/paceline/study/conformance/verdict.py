@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.quantities import quantity
 from paceline.runs import Run
-from paceline.study.conformance.packets import NEAR, SHADOWS, Judged, agreement
+from paceline.study.conformance.packets import SHADOWS, Judged, agreement, alike
 
 #: Broken checks that a sentence names.
 _TOLD = 3
@@ -53,8 +53,10 @@ class Flow:
             told = f"nothing is broken, {held} checks held"
             return f"{self.name} is {name}: {told}{f', {untold} cannot be told' if untold else ''}"
         if nearest.verdict == "cannot be told":
-            return f"{self.name}: these packets do not tell whether it is {name}"
-        if nearest.likeness < NEAR:
+            told = f"{self.name}: these packets do not tell whether it is {name}"
+            why = ": they show only its start; record a bulk transfer of 20 s or longer"
+            return told + why * nearest.is_short
+        if nearest.is_other:
             is_not = (
                 f"is not {name}" if self.said else f"is none of the algorithms; {name} is nearest"
             )
@@ -73,10 +75,14 @@ class Flow:
             pace = there["pace_bps"]
             allows = window if pace is None else f"{quantity('_bps', pace)} and {window} in flight"
             flight = quantity("_bytes", there["in_flight_bytes"])
+            own = there["own_bps"]
+            sends = "" if own is None else f"; it sends at {quantity('_bps', own)}"
             found.append(
                 f"It departs at {at}: {self.nearest.name} is in {there['phase']} and allows "
-                f"{allows}; {flight} are in flight"
+                f"{allows}; {flight} are in flight{sends}"
             )
+        if others := [one for one in alike(self.judged) if one != self.nearest.name]:
+            found.append(f"These packets do not tell it from {' or '.join(others)}")
         if self.agreement is not None:
             found.append(
                 f"Its reported states are the shadow's {100 * self.agreement:.1f} % of the time"
@@ -114,6 +120,8 @@ def measured(check: dict[str, Any]) -> str:
 def bounds(check: dict[str, Any]) -> str:
     """Return what a check allows."""
     least, most = check["least"], check["most"]
+    if least is most is None:
+        return ""
     if least == most:
         return f"{least:.3g}"
     if most is None:
