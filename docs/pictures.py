@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from paceline.study.claims.drawing import COLOURS, Line, lines
 from paceline.study.claims.expressions import Expression, Place
 from paceline.study.claims.measured import Measured
 from paceline.study.claims.pictures import Picture
+from paceline.study.claims.results import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -363,6 +366,21 @@ def readme() -> Drawing:
     return run.plot("throughput", "rtt", "queue", "window")
 
 
+def example(result: Result) -> None:
+    """Write the example at the top of the page, from a full run of its claim."""
+    value, *interval = result.shown().replace(" [", "\n[").splitlines()
+    cells = [
+        ["Claim", result.claim.id],
+        ["Published", "... BBRv2 misses its fair share, BBRv3 ..."],
+        ["Measured", value, *interval],
+        ["Verdict", *textwrap.wrap(in_words(result.verdict), 18)],
+    ]
+    lines = [f"{a:8}{b:47}{c:18}{d}".rstrip() for a, b, c, d in zip_longest(*cells, fillvalue="")]
+    page = ROOT / "docs" / "claims.md"
+    before, _, after = page.read_text("utf-8").split("```\n", 2)
+    page.write_text("```\n".join([before, "\n".join([*lines, ""]), after]), "utf-8")
+
+
 def main(names: list[str]) -> None:
     """Run what the pictures of these sources need, or of all, and write them."""
     if names == ["readme"]:
@@ -379,6 +397,8 @@ def main(names: list[str]) -> None:
         write(sheet(SHEETS[name], results), path, "svg")
         small(path)
         sys.stdout.write(f"{path.relative_to(ROOT)}\n")
+    if not names:
+        example(Campaign(find(known, ["B1"])).verify().results[0])
 
 
 if __name__ == "__main__":

@@ -193,6 +193,9 @@ def test_what_was_found_is_said_where_it_fails() -> None:
     assert Expression("all(mean(a.x_ns) / 2 > 6)").found(NAMES) == "5.75 at '1'"
     assert Expression("count(mean(a.x_ns) > 12) > 2").found(NAMES) == "2"
     assert Expression("gain > 3").found(NAMES) == "2"
+    # Of the end of an interval both, and of a share the runs.
+    assert Expression("high(a['2'].x) < low(a['2'].y)").found(NAMES) == "21 to 22, 21 to 22"
+    assert Expression("defined(a.sometimes) < 1").found(NAMES) == "1 of 2 runs"
     assert Expression("falling(a.x)").found(NAMES).startswith("+10 from '1' to '2'")
 
 
@@ -389,7 +392,7 @@ def test_the_short_form(cli: Command, claims: Path) -> None:
     assert result["quick"] is True
     whole = json.loads(cli("claims", "S2", "--json", "--quiet").stdout)
     assert result["claims"][0]["measured"] != whole["claims"][0]["measured"]
-    assert "quick mode" in cli("claims", "S2", "--quick", "--quiet").stdout
+    assert "do not quote its verdicts" in cli("claims", "S2", "--quick", "--quiet").stdout
 
 
 def test_an_interrupt_keeps_what_is_finished(
@@ -638,9 +641,11 @@ cases.a = { scenario = "../small.toml", set = { "flows.0.cc" = "cubic" } }
     assert result.returncode == 3
     printed = cli("claims").stdout
     assert f"X1: utilisation: {used} [" in printed
-    assert "], 5 seeds\nX1: holds: the link is used\n" in printed
+    assert f"], 5 seeds\nX1: holds: the link is used ({used})\n" in printed
     assert f"X1: {fails}; " in printed
     assert "X1" in cli("claims", "--list").stdout
+    (tmp_path / "path.toml").write_text('[[flows]]\ncc = "cubic"\n')
+    assert "`paceline run path.toml` runs" in cli("claims", "--claims", "path.toml").stderr
 
 
 def test_a_broken_file_of_claims_is_named(cli: Command, tmp_path: Path) -> None:

@@ -315,6 +315,10 @@ def test_the_page_of_claims_shows_a_picture_of_each_source() -> None:
     pictures = load("pictures")
     page = (ROOT / "docs" / "claims.md").read_text()
     known = {claim.id: claim for claim in load_claims(ROOT / "claims")}
+    verdict = "reproduced under a stated assumption" if known["B1"].choice else "reproduced"
+    drawn, table = page.split("```\n")[1], page.split("\n| B1 |")[1].splitlines()[0]
+    assert " ".join(line[73:] for line in drawn.splitlines()[1:]) == verdict
+    assert table.endswith(f"| {verdict} |")
     for name, panels in pictures.SHEETS.items():
         assert f"](claims/{name}.svg)" in page
         assert (ROOT / "docs" / "claims" / f"{name}.svg").is_file(), "make claims-pictures"

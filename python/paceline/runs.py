@@ -51,6 +51,12 @@ class Progress:
     events: int
     finished: int
 
+    @property
+    def far(self) -> str:
+        """How much is simulated, of how much: in seconds, or in hours if it is many."""
+        size, unit = (1e9, "s") if self.total_ns < 36_000e9 else (3_600e9, "h")
+        return f"{self.simulated_ns / size:,.1f} of {round(self.total_ns / size, 1):,g} {unit}"
+
 
 class Run:
     """A run: its tables, its metrics, its scenario.

@@ -76,7 +76,7 @@ class Bar(Watch):
     def __repr__(self) -> str:
         seen = self._seen
         runs = f"{seen.finished} of {self._count} runs, " if self._count > 1 else ""
-        return f"{self._name}: {runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s"
+        return f"{self._name}: {runs}{seen.far}"
 
     def _repr_html_(self) -> str:
         share = self._seen.simulated_ns / max(self._seen.total_ns, 1)

@@ -31,13 +31,20 @@ class _Bar(Watch):
 
     def progress(self, seen: Seen) -> None:
         runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
-        detail = f"{runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s"
+        detail = f"{runs}{seen.far}"
         self._bars.update(
             self._task,
             total=seen.total_ns,
             completed=seen.simulated_ns,
             detail=f"{detail}, {seen.packets:,} packets",
         )
+
+
+def _span(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 10:
+        return f"{seconds:.0f} s"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
 class _Lines(Watch):
@@ -61,11 +68,10 @@ class _Lines(Watch):
         share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
         # The first report may already be late, so it gives no rate.
         rate = (seen.simulated_ns - done) / (now - since) if now > since else 0.0
-        left = f", {(seen.total_ns - seen.simulated_ns) / rate:.0f} s left" if rate > 0 else ""
+        left = f", {_span((seen.total_ns - seen.simulated_ns) / rate)} left" if rate > 0 else ""
         note = f"; {self._note}" if self._note else ""
         self._console.print(
-            f"{self._name}: {share:.0f} %, {seen.simulated_ns / 1e9:.1f} of "
-            f"{seen.total_ns / 1e9:g} s, {seen.packets:,} packets{left}{note}"
+            f"{self._name}: {share:.0f} %, {seen.far}, {seen.packets:,} packets{left}{note}"
         )
 
 

@@ -25,9 +25,13 @@ from paceline.cli.app import (
 )
 from paceline.cli.failure import Exit, Failure
 from paceline.names import nearest
+from paceline.reading import toml
 from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, load
 from paceline.study.claims.mutants import Mutants
-from paceline.study.claims.results import in_words, tally
+from paceline.study.claims.results import NOT_QUOTED, in_words, tally
+
+#: So many runs take so long that it is said first.
+_MANY = 1_000
 
 
 @Parameter(name="*")
@@ -119,8 +123,9 @@ def chosen(names: Sequence[str], folder: Path, options: Options) -> list[Claim]:
     try:
         claims = load(folder, queries=not options.list)
     except ClaimError as error:
+        hint = f"`paceline run {folder}` runs a scenario" if _is_scenario(folder) else None
         file = None if error.file is None else str(error.file)
-        raise Failure("bad-claim", str(error), file=file, line=error.line) from error
+        raise Failure("bad-claim", str(error), hint, file, error.line) from error
     if not claims:
         hint = "name a file or a folder of claims with --claims"
         raise Failure("no-claims", f"{folder} has no claims", hint=hint)
@@ -132,6 +137,13 @@ def chosen(names: Sequence[str], folder: Path, options: Options) -> list[Claim]:
         shown = "`paceline claims --list` shows ids and topics"
         hint = f"did you mean {near}? {shown}" if near else shown
         raise Failure("unknown-name", f"no claim or topic {name!r}", hint=hint) from error
+
+
+def _is_scenario(place: Path) -> bool:
+    try:
+        return "flows" in toml(place.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
 
 
 def list_claims(claims: Sequence[Claim]) -> None:
@@ -149,6 +161,12 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
     if options.out is not None:
         store.claim_page(options.out, "claims")
     campaign = Campaign(claims, seeds=options.seeds, quick=options.quick)
+    if not options.quick and len(campaign) > _MANY:
+        console.note(
+            f"{len(claims)} claims, {len(campaign):,} runs: about an hour on two cores, and hours "
+            "on a slower machine. --quick runs a short form, and Ctrl-C stops: the same command "
+            "continues"
+        )
     with console.progress("claims", len(campaign)) as watch:
         resumed = console.resumed("claims", len(campaign))
         verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)
@@ -197,11 +215,11 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
         table.add_row(mutant.claim.id, named, mutant.text(), mutant.found)
     counted = Counter(mutant.outcome for mutant in found)
     said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
-    form = ", quick mode" if options.quick else ""
+    form = f"; {NOT_QUOTED}" if options.quick else ""
     some = "1 mutant" if len(found) == 1 else f"{len(found)} mutants"
     rows = [mutant.as_json() for mutant in found]
     value = {"mutants": rows, "quick": options.quick}
-    console.answer(value, table, f"{some}: {said or 'none'}{form}")
+    console.answer(value, table, f"{some}: {said or 'none'} (each must fail){form}")
     bad = any(mutant.outcome in ("survives", "error") for mutant in found)
     return Exit.EXPECTATION_FAILED if bad else Exit.OK
 
@@ -220,8 +238,8 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
     for result in results:
         for text in _remarks(result):
             out.print(f"{result.claim.id}: {text}", soft_wrap=True)
-    form = ", quick mode" if quick else ""
-    out.print(f"{tally([result.verdict for result in results])}{form}")
+    form = f"; {NOT_QUOTED}" if quick else ""
+    out.print(f"{tally([result.verdict for result in results])}{form}", soft_wrap=True)
 
 
 def _remarks(result: Result) -> Iterator[str]:
@@ -231,7 +249,7 @@ def _remarks(result: Result) -> Iterator[str]:
     yield from (condition.text() for condition in result.accept if condition.held)
     for condition in result.accept:
         if condition.corrected:
-            yield f"corrected: {condition.that}: {condition.corrected}"
+            yield f"corrected: {condition.that}. {condition.correction()}"
     if result.choices:
         yield f"chosen: {result.claim.choice}"
     yield from (f"other choice: {changed.text()}" for changed in result.choices)

@@ -263,7 +263,9 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
 def _time(result: Result, picture: Picture) -> Figure:
     """Draw queries over time: a row of panels for each query, a column for each case or for all."""
     answers = {
-        _title(place): {query: _answer(record.answers[query], query) for query in picture.queries}
+        _title(result, place): {
+            query: _answer(record.answers[query], query) for query in picture.queries
+        }
         for place, record in zip(picture.cases, _records(result, picture), strict=True)
     }
     if picture.overlay:
@@ -286,9 +288,11 @@ def _time(result: Result, picture: Picture) -> Figure:
     return figure
 
 
-def _title(place: Place) -> str:
-    name = ", ".join(map(str, place.points))
-    return f"{place.case}, {name}" if name else place.case
+def _title(result: Result, place: Place) -> str:
+    """Return the name of a case, as the claim's other pictures give it, and its point."""
+    labels = [pair for picture in result.claim.pictures for pair in picture.y.items()]
+    alike = (label for label, of in labels if set(of.names()) == {place.case})
+    return ", ".join([next(alike, place.case), *map(str, place.points)])
 
 
 def _answer(frame: pl.DataFrame | str, query: Query) -> pl.DataFrame:
@@ -347,7 +351,7 @@ def _records(result: Result, picture: Picture) -> list[Record]:
         assert isinstance(case, Measured)
         record = case.records(place.points)[0][0]
         if record is None:
-            raise PictureError(f"{_title(place)} has no run with seed 1")
+            raise PictureError(f"{_title(result, place)} has no run with seed 1")
         found.append(record)
     return found
 

@@ -207,12 +207,8 @@ class Expression:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return self._found(operand, names)
             case ast.Compare(left=left, comparators=rest) if not self._guarded(node, names).axes:
-                sides = [(side, self._guarded(side, names)) for side in [left, *rest]]
-                written = [_written(n, s.rows[0][0]) for n, s in sides if not s.seeded]
-                constants = [isinstance(side, ast.Constant) for side in [left, *rest]]
-                return ", ".join(
-                    text for text, fixed in zip(written, constants, strict=False) if not fixed
-                )
+                sides = [side for side in [left, *rest] if not isinstance(side, ast.Constant)]
+                return ", ".join(filter(None, (self._side(side, names) for side in sides)))
             case ast.Call(func=ast.Name(id="all" | "any" | "count"), args=[ast.Compare() as inner]):
                 return self._misses(inner, names)
             case ast.Call(func=ast.Name(id="rising" | "falling" as name), args=[argument, *rest]):
@@ -224,6 +220,19 @@ class Expression:
                     f"{by * sign:+.3g} from {first!r} to {second!r}" for first, second, by in found
                 )
         return ""
+
+    def _side(self, node: ast.expr, names: Names) -> str:
+        """Return a side of a comparison: of an interval's end, both ends."""
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[argument]) if name in _ENDS:
+                each = (ast.Call(ast.Name(end), [argument], []) for end in _ENDS[name])
+                low, high = (_written(end, self._single(end, names)) for end in each)
+                return f"{low} to {high}"
+            case ast.Call(func=ast.Name(id="defined"), args=[argument]):
+                (row,) = self._guarded(argument, names).rows
+                return f"{round(len(row) * defined(row))} of {len(row)} runs"
+        found = self._guarded(node, names)
+        return "" if found.seeded else _written(node, found.rows[0][0])
 
     def _misses(self, node: ast.Compare, names: Names) -> str:
         """Return the points at which a comparison does not hold, with the values on its left."""
@@ -238,6 +247,9 @@ class Expression:
         return ", ".join(missed)
 
 
+_INTERVALS = (("low", "high"), ("median_low", "median_high"))
+#: By the name of an interval's end, those of both.
+_ENDS = {end: both for both in _INTERVALS for end in both}
 #: Functions whose values have the unit of their arguments.
 _KEEPS = frozenset({*_STATISTICS, "min", "max", "sum"})
 

@@ -17,7 +17,7 @@ from paceline.show.figure import saved
 from paceline.study.claims.drawing import draw, series
 from paceline.study.claims.expressions import ExpressionError
 from paceline.study.claims.pictures import PictureError
-from paceline.study.claims.results import Result, in_words, tally
+from paceline.study.claims.results import NOT_QUOTED, Result, in_words, tally
 
 FORMATS = ("png", "svg")
 
@@ -68,7 +68,7 @@ def render(rows: list[dict[str, Any]], *, quick: bool) -> str:
         in_words=in_words,
         held=held,
         causes=any(row["result"].cause() for row in rows),
-        quick=quick,
+        quick=f"; {NOT_QUOTED}" if quick else "",
         version=__version__,
         style=_asset("report.css"),
     )

@@ -39,13 +39,17 @@ class Condition:
     def set_by(self) -> str:
         """Return for people who set it, and the previous bound."""
         said = "bound of the source" if self.by == "source" else f"bound of ours: {self.reason}"
-        return f"{said}. Corrected: {self.corrected}" if self.corrected else said
+        return f"{said}. {self.correction()}" if self.corrected else said
+
+    def correction(self) -> str:
+        """Return the previous bound, and why it was changed."""
+        old, _, why = self.corrected.partition(": ")
+        return f"Old bound: {old}{f'; changed because {why}' if why else ''}"
 
     def text(self) -> str:
-        """Return it for people: whether it holds, and the result if it does not."""
-        if self.held:
-            return f"holds: {self.that}"
-        return f"fails: {self.that}" + (f" ({self.found})" if self.found else "")
+        """Return it for people: whether it holds, and the result."""
+        word = "holds" if self.held else "fails"
+        return f"{word}: {self.that}" + (f" ({self.found})" if self.found else "")
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,10 @@ class Result:
 def in_words(verdict: str) -> str:
     """Return a verdict as text for people."""
     return "reproduced under a stated assumption" if verdict == _BY_CHOICE else verdict
+
+
+#: What the short forms are for.
+NOT_QUOTED = "quick mode: a check that everything works; do not quote its verdicts"
 
 
 def tally(verdicts: Sequence[str]) -> str:
