@@ -20,7 +20,7 @@ _chosen: int | None = None
 
 
 def choose(limit: int | None) -> None:
-    """Set the limit of all runs of this process, in bytes; `None` is half of the available memory."""
+    """Set the limit of all runs of this process, in bytes; `None` is half of what is available."""
     global _chosen
     _chosen = limit
 
