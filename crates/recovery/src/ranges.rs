@@ -74,6 +74,18 @@ impl Ranges {
         self.ranges.pop_front()
     }
 
+    /// The highest range.
+    pub(crate) fn last(&self) -> Option<&Block> {
+        self.ranges.back()
+    }
+
+    /// The highest range ends here from now on, which is higher.
+    pub(crate) fn extend_last(&mut self, end: u64) {
+        if let Some(last) = self.ranges.back_mut() {
+            last.end = end;
+        }
+    }
+
     /// Removes everything below `bound`.
     #[inline]
     pub(crate) fn remove_below(&mut self, bound: u64) {

@@ -350,6 +350,13 @@ impl Scoreboard {
         if block.start >= block.end || block.end > self.nxt || block.end <= self.una {
             return;
         }
+        if !self.sack_more(block, fresh) {
+            self.sack_any(block, fresh);
+        }
+    }
+
+    #[inline]
+    fn sack_any(&mut self, block: Block, fresh: &mut Vec<Block>) {
         let start = self.index_from(block.start.max(self.una));
         let end = self.index_from(block.end);
         // A block that ends inside a segment does not cover it.
@@ -362,6 +369,32 @@ impl Scoreboard {
         };
         self.sacked
             .insert(Block { start, end }, |part| fresh.push(part));
+    }
+
+    /// The short form of [`Self::sack`] where the block is the highest range and a few segments more.
+    #[inline]
+    fn sack_more(&mut self, block: Block, fresh: &mut Vec<Block>) -> bool {
+        const FEW: u64 = 4;
+        let Some(&Block { start, end }) = self.sacked.last() else {
+            return false;
+        };
+        if self.get(start).is_none_or(|first| first.seq != block.start) {
+            return false;
+        }
+        let covered = |index: &u64| self.get(*index).is_some_and(|next| next.end() <= block.end);
+        let more = (end..=end + FEW).take_while(covered).count() as u64;
+        if more > FEW {
+            return false;
+        }
+        if more > 0 {
+            let part = Block {
+                start: end,
+                end: end + more,
+            };
+            self.sacked.extend_last(part.end);
+            fresh.push(part);
+        }
+        true
     }
 
     /// The index of the first segment that begins at `seq` or later.

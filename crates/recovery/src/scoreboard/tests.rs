@@ -134,3 +134,34 @@ fn acknowledgments_free_what_they_cover() {
     assert_eq!(board.first_waiting(), None);
     assert_eq!(board.audit(), Ok(()));
 }
+
+proptest::proptest! {
+    /// A block that grows the highest range is taken by the short form as by the general one.
+    #[test]
+    fn the_short_form_of_sack_is_the_general_one(
+        blocks in proptest::collection::vec((0u64..60, 1u64..12, 0u64..3), 1..40),
+    ) {
+        let mut short = Scoreboard::default();
+        for number in 0..40 {
+            let size = if number % 7 == 6 { 40 } else { 100 };
+            short.send_new(PacketState { size, ..PacketState::default() });
+        }
+        let mut general = short.clone();
+        for (start, count, cut) in blocks {
+            let highest = short.sacked.last().and_then(|last| short.get(last.start));
+            // Most blocks begin where the highest range does.
+            let start = match (highest, start) {
+                (Some(first), 12..) => first.seq,
+                (_, start) => 100 * start,
+            };
+            let block = Block { start, end: (start + 100 * count - 20 * cut).min(short.nxt) };
+            let (mut more, mut any) = (Vec::new(), Vec::new());
+            if block.start < block.end {
+                short.sack(block, &mut more);
+                general.sack_any(block, &mut any);
+            }
+            proptest::prop_assert_eq!(more, any);
+            proptest::prop_assert_eq!(format!("{short:?}"), format!("{general:?}"));
+        }
+    }
+}

@@ -560,7 +560,9 @@ impl<C: Controller> Sender<C> {
             false => *blocks,
         };
         // Ascending, like the cumulative part: losses and marks follow the order of sending.
-        fresh.sort_unstable_by_key(|part| part.start);
+        if fresh.len() > 1 {
+            fresh.sort_unstable_by_key(|part| part.start);
+        }
         for part in &fresh {
             for index in part.start..part.end {
                 if let Some(segment) = self.board.mark_sacked(index) {
