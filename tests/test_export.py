@@ -118,6 +118,27 @@ def test_pcapng_is_what_the_sender_saw(recorded: paceline.Run, tmp_path: Path) -
     assert 20 + tcp.off * 4 + length == 52 + 1448
 
 
+def test_a_capture_has_the_window_and_the_end_of_a_flow(tmp_path: Path) -> None:
+    flow = 'app = { size = "100 kB" }\nreceive_window = "64 kB"\n'
+    run = paceline.run(
+        'schema = 1\nrun = { duration = "5 s", record = { packets = true } }\n'
+        'path = { rate = "50 Mbit/s", rtt = "80 ms", queue = { size = "1 bdp" } }\n'
+        f'[[flows]]\ncc = "cubic"\n{flow}'
+    )
+    (path,) = export([run], "pcapng", tmp_path / "run.pcapng")
+    captured = Captured(path)
+    data, acks = captured.sent[0][2:], captured.came[0][1:]
+    # A window below 64 KiB needs no scale, so none of it is lost.
+    assert {tcp.win for _, tcp, _ in acks} == {64_000}
+    assert [tcp.flags & dpkt.tcp.TH_FIN for _, tcp, _ in data] == [0] * (len(data) - 1) + [1]
+    # The FIN has a number of its own.
+    assert acks[-1][1].ack == 1 + 100_000 + 1
+    again = paceline.Run.capture(path)
+    # Its sender hears of the end half an RTT later.
+    finished = run.flows["finish_ns"][0] + 40e6
+    assert again.flows["finish_ns"][0] == pytest.approx(finished, abs=1e6)
+
+
 @pytest.mark.skipif(shutil.which("tcptrace") is None, reason="needs tcptrace")
 def test_tcptrace_counts_the_same(recorded: paceline.Run, tmp_path: Path) -> None:
     (path,) = export([recorded], "pcapng", tmp_path / "run.pcapng")

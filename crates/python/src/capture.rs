@@ -14,6 +14,7 @@ struct Row {
     flow: u32,
     sent: bool,
     syn: bool,
+    fin: bool,
     seq: u64,
     ack: u64,
     length: u32,
@@ -32,6 +33,7 @@ impl From<Row> for Packet {
             flow: row.flow,
             sent: row.sent,
             syn: row.syn,
+            fin: row.fin,
             seq: row.seq,
             ack: row.ack,
             len: row.length,
@@ -47,15 +49,15 @@ impl From<Row> for Packet {
     }
 }
 
-/// A flow: bytes of its headers, its segment size, and, if timestamps are known, whether they are
-/// ETS and the maximum ACK delay.
+/// A flow: bytes of its headers, its segment size, its receiver's largest window, and, if
+/// timestamps are known, whether they are ETS and the maximum ACK delay.
 #[derive(FromPyObject)]
-pub struct Shown(usize, u16, Option<(bool, String)>);
+pub struct Shown(usize, u16, u64, Option<(bool, String)>);
 
 impl TryFrom<Shown> for Flow {
     type Error = ParseError;
 
-    fn try_from(Shown(header, mss, clock): Shown) -> Result<Self, ParseError> {
+    fn try_from(Shown(header, mss, window, clock): Shown) -> Result<Self, ParseError> {
         let clock = clock.map(|(ets, delay)| {
             Ok(Clock {
                 ets,
@@ -64,7 +66,12 @@ impl TryFrom<Shown> for Flow {
             })
         });
         let clock = clock.transpose()?;
-        Ok(Self { header, mss, clock })
+        Ok(Self {
+            header,
+            mss,
+            window,
+            clock,
+        })
     }
 }
 

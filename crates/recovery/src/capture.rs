@@ -18,12 +18,13 @@ const PORT: u16 = 10_000;
 const PORTS: u32 = 50_000;
 const SERVICE: u16 = 5_001;
 
+const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 const IP: usize = 20;
 const TCP: usize = 20;
 const NOP: u8 = 1;
-/// The window's shift (RFC 7323 section 2.3: 14 at the most).
+/// The largest shift of a window (RFC 7323 section 2.3).
 const SHIFT: u8 = 14;
 /// The code of a comment in every block.
 const COMMENT: u16 = 1;
@@ -39,6 +40,8 @@ pub struct Packet {
     pub sent: bool,
     /// Whether it opens the connection.
     pub syn: bool,
+    /// Whether it ends the sender's data.
+    pub fin: bool,
     /// Its first byte.
     pub seq: u64,
     /// The next byte expected.
@@ -73,6 +76,8 @@ pub struct Flow {
     pub header: usize,
     /// The segment size that SYNs offer.
     pub mss: u16,
+    /// The receiver's largest window in bytes, which decides how windows are scaled.
+    pub window: u64,
     /// Its timestamps, if they are known.
     pub clock: Option<Clock>,
 }
@@ -128,14 +133,23 @@ impl Clock {
     }
 }
 
+impl Flow {
+    /// The smallest shift with which its windows have room: they lose no more than they must.
+    fn shift(&self) -> u8 {
+        let bits = u64::BITS - self.window.leading_zeros();
+        bits.saturating_sub(u16::BITS).min(SHIFT.into()) as u8
+    }
+}
+
 impl Packet {
     fn options(&self, flow: &mut Flow) -> Vec<u8> {
+        let shift = flow.shift();
         let clock = flow.clock.as_mut();
         let mut times = clock.map_or_else(Vec::new, |clock| clock.option(self));
         if self.syn {
             let [high, low] = flow.mss.to_be_bytes();
             // MSS, SACK permitted, window scale
-            let offers = [2, 4, high, low, 4, 2, NOP, 3, 3, SHIFT, NOP, NOP];
+            let offers = [2, 4, high, low, 4, 2, NOP, 3, 3, shift, NOP, NOP];
             return [&offers[..], &times].concat();
         }
         if self.sent {
@@ -168,14 +182,15 @@ impl Packet {
             ports.reverse();
             addresses.reverse();
         }
+        let end = if self.fin { FIN } else { 0 };
         let (seq, ack, flags) = match (self.syn, self.sent) {
             (true, true) => ([0; 4], [0; 4], SYN),
             (true, false) => ([0; 4], number(0), SYN | ACK),
-            (false, _) => (number(self.seq), number(self.ack), ACK),
+            (false, _) => (number(self.seq), number(self.ack), ACK | end),
         };
         let window = match self.sent || self.syn {
             true => u16::MAX,
-            false => u16::try_from(self.window >> SHIFT).unwrap_or(u16::MAX),
+            false => u16::try_from(self.window >> flow.shift()).unwrap_or(u16::MAX),
         };
         let mut tcp = ports.map(u16::to_be_bytes).as_flattened().to_vec();
         tcp.extend([seq, ack].as_flattened());

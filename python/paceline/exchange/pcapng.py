@@ -29,6 +29,7 @@ class _Packet:
     flow: int
     sent: bool
     syn: bool = False
+    fin: bool = False
     seq: int = 0
     ack: int = 0
     length: int = 0
@@ -48,13 +49,17 @@ def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Pat
         events = events.filter(pl.col("flow") == flow)
     timed = not packets["departed_ns"].is_null().all()
     mss = {int(row["flow"]): int(row["mss_bytes"]) for row in run.flows.iter_rows(named=True)}
+    largest = dict(packets.group_by("flow").agg(pl.col("window_bytes").max()).iter_rows())
+    clocks = ((group.get("ets", False), group["ack"]["delay"]) for group in _groups(run))
     flows = [
-        (header, mss[n], (group.get("ets", False), group["ack"]["delay"]) if timed else None)
-        for (n, header), group in zip(headers(run).items(), _groups(run), strict=True)
+        (header, mss[n], largest.get(n) or 0, clock if timed else None)
+        for (n, header), clock in zip(headers(run).items(), clocks, strict=True)
     ]
     about = f"{run.scenario}, seed {run.seed}; times from the start of the run"
     opening = _handshakes(events, _least_ways_back(packets) if timed else {})
-    path.write_bytes(_paceline.pcapng(about, flows, _merged(opening, _packets(packets))))
+    path.write_bytes(
+        _paceline.pcapng(about, flows, _merged(opening, _packets(packets, _ends(run, packets))))
+    )
     return [path]
 
 
@@ -111,7 +116,17 @@ def _merged(opening: Iterator[_Packet], packets: Iterator[_Packet]) -> Iterator[
         yield packet
 
 
-def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
+def _ends(run: Run, packets: pl.DataFrame) -> dict[int, int]:
+    """Return where the data of each flow ends that finished: its last segment has the FIN."""
+    done = run.flows.filter(pl.col("finish_ns").is_not_null())["flow"]
+    sent = packets.filter(
+        pl.col("kind").cast(pl.String) == "send", pl.col("flow").is_in(done.to_list())
+    )
+    each = sent.group_by("flow").agg((pl.col("seq_bytes") + pl.col("len_bytes")).max())
+    return dict(each.iter_rows())
+
+
+def _packets(rows: pl.DataFrame, ends: dict[int, int]) -> Iterator[_Packet]:
     """Combine rows: SACK blocks belong to the ACK before them."""
     open_: _Packet | None = None
     rows = rows.with_row_index()
@@ -127,10 +142,12 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
         if open_ is not None:
             yield open_
         if kind == "ack":
-            open_ = _Packet(t, flow, sent=False, ack=seq, window=window)
+            # A FIN has a sequence number of its own.
+            open_ = _Packet(t, flow, sent=False, ack=seq + (seq == ends.get(flow)), window=window)
             open_.times = None if times[0] is None else (times[0], times[1], times[2])
         else:
-            open_ = _Packet(t, flow, sent=True, seq=seq, length=length)
+            ending = seq + length == ends.get(flow)
+            open_ = _Packet(t, flow, sent=True, fin=ending, seq=seq, length=length)
             said = ["retransmission"] if kind == "retransmit" else []
             open_.comment = ", ".join(said + ["dropped on the path"] * (index in dropped))
     if open_ is not None:

@@ -81,6 +81,7 @@ fn a_connection_with_ets() {
     let flow = Flow {
         header: 56,
         mss: 1448,
+        window: 1 << 30,
         clock: clock(true),
     };
     let packets = captured(flow, &connection());
@@ -110,6 +111,7 @@ fn classic_timestamps_are_in_milliseconds() {
     let flow = Flow {
         header: 52,
         mss: 1448,
+        window: 1 << 30,
         clock: clock(false),
     };
     let packets = captured(flow, &connection());
@@ -127,6 +129,7 @@ fn options_that_do_not_fit_are_left_out() {
     let flow = Flow {
         header: 48,
         mss: 1448,
+        window: 1 << 30,
         clock: clock(false),
     };
     let headers = captured(flow, &packets);
@@ -139,6 +142,7 @@ fn checksums_hold() {
     let flow = Flow {
         header: 40,
         mss: 1448,
+        window: 1 << 30,
         clock: None,
     };
     for mut packet in captured(flow, &connection()) {
