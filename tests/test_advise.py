@@ -145,6 +145,11 @@ def test_a_neighbour_counts_only_while_a_transfer_lasts() -> None:
     assert found["neighbour_bps"] < 5e6 < 6.5e6 < run.flow_metrics[1]["goodput_bps"]
 
 
+def test_a_turn_in_losses_is_a_condition_and_no_chance() -> None:
+    turn = advise.Turn("loss_ratio", 0.000274, None, "bbr3", 0.17)
+    assert turn.sentence == "if 0.0274 % of packets are lost at random, bbr3 is ahead by 17 %."
+
+
 def test_only_a_controller_that_all_flows_have_is_kept() -> None:
     text = UPLOAD.replace("10 s", "2 s")
     found = advise.Recording("mine", paceline.run(text + '[[flows]]\ncc = "bbr1"\n'))

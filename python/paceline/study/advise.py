@@ -138,10 +138,10 @@ class Recording:
             told.append(f"{who} sent {quantity('_bytes', moved)} with {how}.")
         values, least = seen.metrics, seen.least
         told.append(
-            f"Goodput {quantity('_bps', values['goodput_bps'])}; RTT "
-            f"{quantity('_ns', None if least is None else least * 1e9)} at least, "
-            f"{quantity('_ns', values['rtt_p50_ns'])} in the median, "
-            f"{quantity('_ns', values['rtt_p95_ns'])} in the 95th percentile."
+            f"Goodput {quantity('_bps', values['goodput_bps'])}; minimum RTT "
+            f"{quantity('_ns', None if least is None else least * 1e9)}, median "
+            f"{quantity('_ns', values['rtt_p50_ns'])}, 95th percentile "
+            f"{quantity('_ns', values['rtt_p95_ns'])}."
         )
         acks = run.metrics.get("return_ack_loss_ratio")
         backlog = quantity("_bytes", self.path.backlog.value)
@@ -338,6 +338,9 @@ class Turn:
         if unit.endswith("_ratio"):
             told = f"{100 * self.value:.3g} %"
         more = "" if self.bdp is None else f" ({self.bdp:.2g} BDP)"
+        if self.parameter == "loss_ratio":
+            ahead = f"{self.best} is ahead by {100 * self.lead:.0f} %."
+            return f"if {told} of packets are lost at random, {ahead}"
         return f"with {what} of {told}{more} {self.best} is ahead by {100 * self.lead:.0f} %."
 
 
@@ -420,9 +423,11 @@ class Advice:
             return f"For {aim}: no difference is certain between the controllers."
         behind = [row for row in self.rows if row.name not in (first, *others)]
         changes = sorted(abs(_change(row.findings[aim])) for row in behind)
-        by = f"the others differ by {_percent(changes[0])} to {_percent(changes[-1])} from that"
-        if len(changes) == 1:
-            by = f"{behind[0].name} differs by {_percent(changes[0])} from that"
+        far = " to ".join(dict.fromkeys(map(_percent, (changes[0], changes[-1]))))
+        who, verb = (behind[0].name, "is") if len(changes) == 1 else ("the others", "are")
+        by = f"{who} {verb} {far} {'higher' if aim == 'latency' else 'lower'}"
+        if aim == "sharing":
+            by = f"beside {who} its goodput is {far} lower"
         if not others:
             return f"For {aim}: {first} has {what}; {by}."
         unsure = [name for name in others if _verdict(rows[name].findings[aim]) != "same"]
