@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_as_it_was_meant() {
-        let mut ack = Acknowledgment {
+        let mut ack: Acknowledgment = Acknowledgment {
             ack: 3000,
             ts_echo: stamped(7),
             sent: stamped(9),

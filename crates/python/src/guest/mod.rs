@@ -122,7 +122,7 @@ impl PyGuest {
     /// The controllers of a transport, its version, a line about it, and its options with what they do; `None` of a
     /// controller.
     #[getter]
-    fn stack(&self) -> Option<(Vec<&str>, &str, &str, Vec<(&str, &str)>)> {
+    fn stack(&self) -> Option<Described<'_>> {
         match &self.kind {
             Kind::Controller(..) => None,
             Kind::Stack(stack) => {
@@ -134,6 +134,9 @@ impl PyGuest {
         }
     }
 }
+
+/// The controllers of a transport, its version, a line about it, its options with what they do.
+type Described<'t> = (Vec<&'t str>, &'t str, &'t str, Vec<(&'t str, &'t str)>);
 
 fn refused(error: &PluginError) -> PyErr {
     PyValueError::new_err(error.to_string())
