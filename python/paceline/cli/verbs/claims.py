@@ -25,7 +25,7 @@ from paceline.cli.app import (
 )
 from paceline.cli.failure import Exit, Failure
 from paceline.names import nearest
-from paceline.reading import toml
+from paceline.reading import read_text, toml
 from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, load
 from paceline.study.claims.mutants import Mutants
 from paceline.study.claims.results import NOT_QUOTED, in_words, tally
@@ -141,7 +141,7 @@ def chosen(names: Sequence[str], folder: Path, options: Options) -> list[Claim]:
 
 def _is_scenario(place: Path) -> bool:
     try:
-        return "flows" in toml(place.read_text("utf-8"))
+        return "flows" in toml(read_text(place))
     except (OSError, ValueError):
         return False
 
