@@ -155,7 +155,12 @@ def test_only_a_controller_that_all_flows_have_is_kept() -> None:
     found = advise.Recording("mine", paceline.run(text + '[[flows]]\ncc = "bbr1"\n'))
     assert found.senders == ["cubic", "bbr1"]
     assert found.shared == []
-    assert advise.Recording("mine", paceline.run(text)).shared == ["cubic"]
+    own = advise.Recording("mine", paceline.run(text))
+    assert own.shared == ["cubic"]
+    other = advise.Recording("other", paceline.run(text.replace('"cubic"', '"bbr3"')))
+    assert other.shared == ["bbr3"]
+    assert verb._shared([own, own]) == ["cubic"]
+    assert verb._shared([own, other]) == verb._shared([other, own]) == []
 
 
 def test_limits_that_are_enough_together_are_both_named() -> None:

@@ -101,7 +101,7 @@ def test_report_refuses_what_it_cannot_draw(
 ) -> None:
     run.write(tmp_path / "r")
     assert cli("report", "r", "--format", "png", "--flow", 7).returncode == 2
-    assert cli("report", "r", "--out", "no/such/folder.html").returncode == 1
+    assert cli("report", "r", "--out", "no/such/folder.html").returncode == 2
     assert cli("report", scenario).returncode == 2
     assert cli("report", tmp_path).returncode == 2
     (tmp_path / "r" / "samples.parquet").write_bytes(b"PAR1")

@@ -237,7 +237,7 @@ def test_what_cannot_be_drawn_is_told(
         result = cli("sequence", "with", *wrong)
         assert result.returncode == 2, wrong
         assert "hint:" in result.stderr
-    assert cli("sequence", "with", "--out", "no/such/folder.png").returncode == 1
+    assert cli("sequence", "with", "--out", "no/such/folder.png").returncode == 2
 
 
 def test_labels_tell_runs_apart(recorded: paceline.Run) -> None:

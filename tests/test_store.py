@@ -461,7 +461,8 @@ def test_where_nothing_can_be_created_a_verb_ends(
     command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m paceline {verb}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300)
     assert "No such file or directory" in done.stderr, done.stderr
-    assert done.returncode == 1
+    # A file whose folder is missing is a wrong option.
+    assert done.returncode == (2 if "mkdir -p" in done.stderr else 1)
 
 
 def test_a_record_is_not_written_where_nothing_can_be_created(kept: Path) -> None:

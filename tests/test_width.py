@@ -55,6 +55,7 @@ CALLS = (
     "run one.toml --out five --repeats 5 --all",
     'run one.toml --out both --set run.compare=["bbr3","bbr3-linux"]',
     "run one.toml --out failed --set expect.utilisation=<0 --set expect.jain_last_half=<0",
+    "search search/general --goal starves --budget 4runs --out searched",
     "sequence packets --out sequence.svg",
     "startup",
     "startup 2.77",

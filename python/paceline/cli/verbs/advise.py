@@ -150,7 +150,7 @@ def advise(
         with console.progress("advise", len(runs)) as watch:
             advice = runs.run(watch)
     aims = [options.for_] if options.for_ else list(study.AIMS)
-    shared = near[0].shared if near else []
+    shared = _shared(near)
     recommended = None
     if advice is not None:
         lead += [advice.sentence(aim) for aim in aims]
@@ -243,6 +243,11 @@ def _fitted(opened: study.Recording | tuple[str, Run], options: Options) -> stud
         status.stop()
 
 
+def _shared(near: Sequence[study.Recording]) -> list[str]:
+    """Return the controllers that all recordings have: only these can be kept."""
+    return [cc for cc in near[0].shared if all(cc in one.shared for one in near)] if near else []
+
+
 def _recommendation(name: str | None, shared: Sequence[str]) -> str:
     if name is None:
         return "no controller is certainly better than the others, so none is recommended."
@@ -252,7 +257,7 @@ def _recommendation(name: str | None, shared: Sequence[str]) -> str:
 def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
     """Return what the answer does not know."""
     told = [f"{one.name}: {one.run.incomplete}." for one in found if one.run and one.run.incomplete]
-    told += [note for one in found if one.fitted is not None for note in one.fitted.notes]
+    told += [f"{one.name}: {note}" for one in found if one.fitted for note in one.fitted.notes]
     if any(one.fitted is not None for one in found):
         told.append(
             "If other flows shared the path, the fitted rate depends on how they reacted: beside "
