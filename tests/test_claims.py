@@ -255,7 +255,7 @@ scenario = "../small.toml"
 set = { "run.record.packets" = true, "run.duration" = "1 s" }
 seeds = 1
 [claims.values]
-early_bytes = "SELECT MAX(peak_bytes) FROM queue WHERE t_ns <= 1000000000"
+early_bytes = "SELECT (MAX(peak_bytes) - 0.5) + 0.5 FROM queue WHERE t_ns <= 1000000000"
 [claims.figures]
 known = [0.5, 0.6, nan]
 [claims.beside]
@@ -556,7 +556,7 @@ values = {{ {query} }}
         ('kind = "bars"', 'kind = "bar"', "sweep, bars"),
         ('["0.5 bdp", "1 bdp"', '["1 bdp", "1 bdp"', "twice"),
         ('["5 Mbit/s", "1 bdp"]', '["5 Mbit/s"]', "sets 2 keys"),
-        ('"SELECT MAX(peak', '"DROP MAX(peak', "SELECT"),
+        ('"SELECT (MAX(peak', '"DROP (MAX(peak', "SELECT"),
         ("known = [0.5", 'known = ["x"', "number"),
         ("known = [0.5", "known = [[0.5]", "the trials at each point"),
         ('id = "S2"', 'id = "S1"', "already"),

@@ -326,6 +326,7 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     ("setting", "message"),
     [
         ("flows[0].recovery=newreno", "recovers from loss"),
+        ('flows[0].recovery={ kind = "linux", undo = false }', "recovers from loss"),
         ("flows[0].cc.hystart=true", "takes no options"),
         ('flows[0].cc={ name = "cubic", ecn = true }', "RFC 3168"),
         ("flows[0].max_burst=3 kB", "sends at once"),

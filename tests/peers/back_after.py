@@ -1,17 +1,30 @@
 """Whether a flow is back after outages and heavy loss, or is pinned to a few packets.
 
     nice python tests/peers/back_after.py [--paths 400] [--from 1] [--cc NAME] [--recovery KIND]
+    nice python tests/peers/back_after.py --any [--paths 400] [--from 1]
 
 Draws paths (`drawn.outages`): 20 to 80 Mbit/s, 120 to 250 ms, three outages of 0.2 to 0.4 s, then
 30 to 50 % loss for up to a second. From 20 to 40 s the path is clean. It prints how many flows have
 less than a tenth and less than half of the rate there, and the worst. It exits with 1 if one is
 pinned: less than a tenth.
+
+With `--any` the paths have two to five disturbances of any kind, and one to four flows of one
+controller (`drawn.changes`). The goodput of all flows over a second has to be at 80 % of what the
+same flows have when they start with two packets as the last disturbance ends: within twice the
+time that they need, a second, and five more for BBR's next ProbeRTT. It prints, for each
+controller, how many are back in time, late, or pinned: below a tenth from 10 to 20 s after the end.
+A loss-based controller is late by its rule wherever the loss left it in congestion avoidance.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
+import re
 import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 
 import drawn
 
@@ -19,6 +32,8 @@ import paceline
 
 #: The clean time, in seconds.
 FROM, UNTIL = 20, 40
+#: How long flows are watched after the last of any disturbances, in seconds.
+AFTER = 61
 
 
 def late(run: paceline.Run) -> float:
@@ -48,6 +63,65 @@ def shares(
     return found
 
 
+def total(run: paceline.Run, since: float) -> list[float]:
+    """Return the goodput of all flows in each tenth of a second, in Mbit/s, from `since` on."""
+    grid = [round((since + step / 10) * 10**9) for step in range(10 * AFTER)]
+    sums = [0] * len(grid)
+    for [_], one in run.samples.group_by("flow"):
+        rows = one.sort("t_ns").select("t_ns", "goodput_bytes").rows()
+        at, have = 0, 0
+        for step, time in enumerate(grid):
+            while at < len(rows) and rows[at][0] <= time:
+                have = rows[at][1]
+                at += 1
+            sums[step] += have
+    return [80e-6 * (b - a) for a, b in itertools.pairwise(sums)]
+
+
+def back(goodput: list[float], rate: float) -> float:
+    """Return the time until a second has four fifths of the rate, in seconds."""
+    for step in range(len(goodput) - 9):
+        if sum(goodput[step : step + 10]) >= 0.8 * 10 * rate:
+            return step / 10
+    return math.inf
+
+
+def any_change(seed: int) -> tuple[str, float, float, bool]:
+    """Return a drawn path's controller, the times until it is back, and whether it is pinned."""
+    path = drawn.changes(seed)
+    cc = re.findall('cc = "(.*?)"', path.flows[0])[0]
+    path.flows = [re.sub('cc = ".*?"', f'cc = "{cc}"', one) for one in path.flows]
+    end = max(at for at, _ in path.ends)
+    path.duration = round(end) + AFTER + 1
+    disturbed = total(paceline.run(path.toml(), seed=1), end)
+    start = f'start = "{end:.3f} s"\ninitial_window = "2 packets"'
+    path.flows = [re.sub('start = ".*?"', start, one) for one in path.flows]
+    # A pause that is over before the flow starts is none.
+    path.events = [one for one in path.events if "app =" not in one]
+    fresh = total(paceline.run(path.toml(), seed=1), end)
+    rate = sum(fresh[-300:]) / 300
+    is_pinned = sum(disturbed[100:200]) < 0.1 * 100 * rate
+    return cc, back(disturbed, rate), back(fresh, rate), is_pinned
+
+
+def any_changes(seeds: range) -> int:
+    """Run drawn paths with any disturbance, and print how many are back in time."""
+    found: dict[str, Counter[str]] = {}
+    with ProcessPoolExecutor() as pool:
+        for seed, (cc, late, fresh, is_pinned) in zip(
+            seeds, pool.map(any_change, seeds, chunksize=8), strict=True
+        ):
+            wait = 6 if cc.startswith("bbr") else 1
+            how = "in time" if late <= 2 * fresh + wait else "late"
+            how = "pinned" if is_pinned else how
+            found.setdefault(cc, Counter())[how] += 1
+            if how != "in time":
+                print(f"seed {seed}: {cc} {how}: {late:.1f} s, fresh {fresh:.1f} s", flush=True)
+    for cc, counts in sorted(found.items()):
+        print(f"{cc}: {', '.join(f'{n} {how}' for how, n in counts.most_common())}")
+    return 1 if any(counts["pinned"] for counts in found.values()) else 0
+
+
 def main() -> int:
     """Run the paths, and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -56,8 +130,11 @@ def main() -> int:
     parser.add_argument("--cc", default="cubic-linux")
     parser.add_argument("--recovery")
     parser.add_argument("--as-linux", action="store_true", help="the hosts' ACKs and bursts")
+    parser.add_argument("--any", action="store_true", help="any disturbance, any controller")
     asked = parser.parse_args()
     seeds = range(asked.first, asked.first + asked.paths)
+    if asked.any:
+        return any_changes(seeds)
     found = shares(seeds, asked.cc, asked.recovery, as_linux=asked.as_linux)
     worst = sorted(found.items(), key=lambda one: one[1])
     pinned = [seed for seed, share in worst if share < 0.1]

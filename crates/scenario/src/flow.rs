@@ -10,12 +10,12 @@ use serde::Serialize;
 use crate::bounds::{packets, time, within};
 use crate::controller::ControllerChoice;
 use crate::document::{Node, Value};
-use crate::engines::{ALL, Honoured, hosted, simulated};
+use crate::engines::{self, ALL, Engine, Honoured, Refused, hosted, simulated};
 use crate::host::HostSection;
 use crate::limits;
 use crate::packets::Packets;
 use crate::reader::{Read, Reader};
-use crate::section::{plain_keys, section};
+use crate::section::{Key, plain_keys, section};
 
 plain_keys!(Vec<FlowGroup>);
 
@@ -234,11 +234,20 @@ name_or_table! {
 
 const RECOVERY: Honoured = simulated("how a kernel recovers from loss cannot be chosen");
 
+/// A kernel recovers as `linux` says, so that one file runs on all engines; the default stands for
+/// what each of them has.
+impl Key for Recovery {
+    fn refused(&self, key: &str, engine: Engine, found: &mut Vec<Refused>) {
+        let is_free = matches!(self, Self::Linux | Self::RackPrr);
+        engines::judge(Some(RECOVERY), engine, is_free, key, found);
+    }
+}
+
 section! {
     /// How the sender recovers from loss. Also written as the `kind` alone.
     pub struct RecoverySection = default, "\"rack-prr\" or another kind, or a table" {
         /// How losses are detected, and how the window is reduced.
-        kind: Recovery = Recovery::RackPrr, on RECOVERY;
+        kind: Recovery = Recovery::RackPrr, on ALL;
         /// The shortest retransmission timeout.
         min_rto: Duration = Duration::from_millis(200), in within(limits::MIN_RTO, limits::MAX_RTO), on ALL;
         /// Whether a tail loss probe is sent (RFC 8985 section 7).

@@ -20,7 +20,6 @@ plain_keys!(
     Gain,
     Size,
     Packets,
-    Recovery,
     EcnFeedback,
     StackName,
     Crypto,

@@ -163,9 +163,8 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
     campaign = Campaign(claims, seeds=options.seeds, quick=options.quick)
     if not options.quick and len(campaign) > _MANY:
         console.note(
-            f"{len(claims)} claims, {len(campaign):,} runs: about an hour on two cores, and hours "
-            "on a slower machine. --quick runs a short form, and Ctrl-C stops: the same command "
-            "continues"
+            f"{len(campaign):,} runs: --quick runs a short form. Ctrl-C stops, and the same "
+            "command continues"
         )
     with console.progress("claims", len(campaign)) as watch:
         resumed = console.resumed("claims", len(campaign))

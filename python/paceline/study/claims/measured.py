@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from paceline.study.claims.claim import Case
@@ -100,7 +101,7 @@ class Measured:
         found = answer.item()
         if found is None:
             return math.nan
-        if not isinstance(found, int | float):
+        if not isinstance(found, int | float | Decimal):
             raise QuantityError(f"the value {name!r} gives {found!r}, not a number")
         return float(found)
 
