@@ -344,6 +344,15 @@ def test_slow_start_and_episodes_of_another_stack_are_followed(
     assert (done.returncode, "packet_received with ACK frames" in done.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("cc", ["cubic", "newreno"])
+def test_a_slow_start_that_is_paced_goes_on(cc: str) -> None:
+    """noq has less in flight than its window from the start: that is its pacer, and not HyStart."""
+    run = recorded(PLAIN, f"noq:{cc}")
+    (judged,) = judge(run, 0, ["reno" if cc == "newreno" else cc])
+    assert judged.verdict == "fits"
+    assert judged.likeness > 0.98
+
+
 def test_a_window_is_the_same_in_a_qlog(tmp_path: Path) -> None:
     run = recorded(SLOW, "cubic")
     (file,) = export([run], "qlog", tmp_path / "log")

@@ -109,7 +109,11 @@ impl Shadow<'_> {
         };
         let (window, mss) = (self.controller.cwnd().get(), u64::from(self.recording.mss));
         let grows = self.controller.phase() != "SlowStart" && most > window + 2 * mss;
-        let rests = slow && self.followed.is_bulk && most + (3 * mss).max(window / 14) < window;
+        // A sender that paces slow start (RFC 9002 7.7) fills its window within a round trip.
+        let rests = slow
+            && self.followed.is_bulk
+            && most + (3 * mss).max(window / 14) < window
+            && !self.grows_on(now, srtt, most);
         // One that has grown by so much was still in slow start, and may be.
         let goes_on = grows && most > window + window / 8;
         if (!slow && !goes_on) || rests {
@@ -119,6 +123,17 @@ impl Shadow<'_> {
             let end = Bytes::new(most.div_ceil(mss) * mss);
             self.controller.follow(Cue::SlowStartEnd(end));
         }
+    }
+
+    /// Whether the flow has more in flight within a round trip than conservative slow start allows,
+    /// which grows by a quarter of the window (RFC 9406 4.2).
+    fn grows_on(&self, now: Instant, srtt: Duration, most: u64) -> bool {
+        let (events, balance) = (&self.recording.events, &self.recording.balance);
+        let until = (now + srtt).as_nanos();
+        let from = events.partition_point(|event| event.at <= now.as_nanos());
+        let to = events.partition_point(|event| event.at <= until);
+        let later = balance[from..to].iter().max();
+        later.is_some_and(|later| 3 * later > 4 * most as i64)
     }
 
     /// By the draft a probe begins 2 to 3 s after the last one ended, or after 63 rounds or as many
