@@ -113,10 +113,21 @@ def test_a_defect_breaks_its_own_check(option: str, value: float | str, check: s
     assert check in [one["id"] for one in judged.having("broken")]
 
 
-def test_a_cause_is_named_if_it_explains_all(right: paceline.Run) -> None:
-    run = recorded(SLOW, probe_down_pacing_gain=0.75)
-    (judged,) = judge(run, 0, ["bbr3"])
-    assert causes([judged])[0] == ("probe_down_pacing_gain", 0.75)
+@pytest.mark.parametrize(
+    ("cc", "option", "value"),
+    [
+        ("bbr3", "probe_down_pacing_gain", 0.75),
+        ("bbr3-linux", "probe_down_gain", 0.75),
+        ("bbr2", "probe_up_gain", 1.5),
+        ("bbr1", "probe_down_gain", 0.5),
+    ],
+)
+def test_a_cause_is_an_option_of_the_shadow(cc: str, option: str, value: float) -> None:
+    (judged,) = judge(recorded(SLOW, cc, **{option: value}), 0, [cc])
+    assert causes([judged])[0] == (option, value)
+
+
+def test_what_fits_has_no_cause(right: paceline.Run) -> None:
     (judged,) = judge(right, 0, ["bbr3"])
     assert causes([judged]) == []
 

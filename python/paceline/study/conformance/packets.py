@@ -28,8 +28,8 @@ SHADOWS = {
     "cubic-linux": "CUBIC of Linux",
     "reno": "Reno as RFC 5681 says",
 }
-#: What a broken check may come from: an option of `bbr3`, with its values; without, what was
-#: measured.
+#: What a broken check may come from: an option, as `bbr3` calls it, with its values; without, what
+#: was measured.
 _CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
     "startup.pacing": (("startup_pacing_gain", None), ("full_bw_rounds", (1, 2, 4, 5))),
     "startup.window": (("startup_cwnd_gain", (2.25, 2.5, 2.77, 2.885, 3)),),
@@ -52,6 +52,29 @@ _CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
     "probe_rtt.depth": (("probe_rtt_cwnd_gain", (0, 0.25)),),
     "probe_rtt.interval": (("probe_rtt_interval", (1, 2, 2.5, 3, 4)),),
     "probe_rtt.duration": (("probe_rtt_duration", (0.05, 0.1, 0.3, 0.4, 0.5, 1)),),
+}
+#: What Linux calls these options: its versions 2 and 3, and its first.
+_LINUX = {
+    "drain_pacing_gain": "drain_gain",
+    "probe_down_pacing_gain": "probe_down_gain",
+    "probe_up_pacing_gain": "probe_up_gain",
+    "full_bw_rounds": "full_bw_cnt",
+    "headroom": "inflight_headroom",
+    "probe_rtt_interval": "probe_rtt_win",
+    "probe_rtt_duration": "probe_rtt_mode",
+}
+_FIRST = {
+    **_LINUX,
+    "startup_pacing_gain": "high_gain",
+    "startup_cwnd_gain": "high_gain",
+    "probe_rtt_interval": "min_rtt_win",
+}
+#: The shadows whose options are tried, and their names of them.
+_OPTIONS: dict[str, dict[str, str]] = {
+    "bbr3": {},
+    "bbr3-linux": _LINUX,
+    "bbr2": _LINUX,
+    "bbr1": _FIRST,
 }
 #: Rows of ``packets`` that a sender sees of its own flow, and what reaches the receiver.
 _SENT, _ACK, _RANGE, _DELIVERED = range(4)
@@ -209,25 +232,30 @@ def agreement(run: Run, flow: int, judged: Judged) -> float | None:
 
 
 def causes(broken: Sequence[Judged]) -> list[tuple[str, float]]:
-    """Return options of `bbr3` at values with which it no longer departs from any of these flows.
+    """Return options of a BBR at values with which it no longer departs from any of these flows.
 
-    The first flow says which are tried.
+    The first flow says which are tried. One that the shadow does not have is none.
     """
-    if not broken or any(one.name != "bbr3" or one.likeness < NEAR for one in broken):
+    names = {one.name for one in broken}
+    if len(names) != 1 or not names <= _OPTIONS.keys():
         return []
+    if any(one.likeness < NEAR for one in broken):
+        return []
+    (shadow,) = names
+    own = _OPTIONS[shadow]
     tried: dict[tuple[str, float], None] = {}
     for check in broken[0].having("broken"):
         for name, values in _CAUSES.get(check["id"], ()):
             for value in values or (round(check["measured"], 3),):
-                tried[name, value] = None
+                tried[own.get(name, name), value] = None
     found: list[tuple[float, tuple[str, float]]] = []
     for option in tried:
         likeness = 0.0
         for judged in broken:
             try:
-                one = Judged.by("bbr3", judged.packets, option)
+                one = Judged.by(shadow, judged.packets, option)
             except ValueError:
-                # Out of the option's bounds.
+                # Out of the option's bounds, or no option of this shadow.
                 break
             if one.likeness < judged.likeness or one.settled().verdict != "fits":
                 break

@@ -25,7 +25,7 @@ class Flow:
     judged: list[Judged]
     #: What `--as`, or its name, says that it is.
     said: str | None
-    #: Options of `bbr3` that would explain this flow and those that were judged with it.
+    #: Options of its shadow that would explain this flow and those that were judged with it.
     causes: list[tuple[str, float]]
 
     @property
