@@ -330,6 +330,26 @@ def test_a_file_that_is_cut_says_so(right: paceline.Run, tmp_path: Path, cli: Co
     assert "warning" not in cli("conformance", "whole.pcapng").stderr
 
 
+def test_a_recording_of_the_middle_of_a_flow_breaks_nothing(
+    right: paceline.Run, tmp_path: Path, cli: Command
+) -> None:
+    """The shadow begins in Startup, and the flow is beyond it."""
+    (file,) = export([right], "pcapng", tmp_path / "whole.pcapng")
+    blocks, data, at = [], file.read_bytes(), 0
+    while at < len(data):
+        length = int.from_bytes(data[at + 4 : at + 8], "little")
+        blocks.append(data[at : at + length])
+        at += length
+    packets = [nth for nth, block in enumerate(blocks) if block[0] == 6]
+    third = len(packets) // 3
+    middle = blocks[: packets[0]] + blocks[packets[third] : packets[2 * third]]
+    (tmp_path / "middle.pcapng").write_bytes(b"".join(middle))
+    done = cli("conformance", "middle.pcapng", "--as", "bbr3")
+    assert (done.returncode, "BROKEN" in done.stdout) == (0, False)
+    told = done.stdout.replace("\n", " ")
+    assert "the flow began before the recording: record it from its handshake on" in told
+
+
 def test_a_folder_of_an_export_and_an_unknown_file_have_hints(
     right: paceline.Run, tmp_path: Path, cli: Command
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -85,6 +85,7 @@ NEAR = 0.3
 _LIKE = 0.5
 #: Memory is bounded: ten minutes at 200 Mbit/s.
 _MOST = 10_000_000
+_PART = "the flow began before the recording: record it from its handshake on"
 #: A recording with fewer packets shows no cycle of any BBR.
 _LEAST = 200
 
@@ -126,6 +127,17 @@ class Judged:
         if self.likeness < NEAR or not self.having("broken"):
             return self
         return Judged.by(self.name, self.packets, self.option, thorough=True)
+
+    def of_a_part(self) -> Judged:
+        """Return what can be told if the flow began before its recording, and so its shadow late.
+
+        A flow that is rarely alike is something else all the same.
+        """
+        if self.likeness < NEAR:
+            return self
+        untold = {"verdict": "cannot be told", "why": _PART, "t_ns": None}
+        checks = [{**one, **untold} if one["verdict"] == "broken" else one for one in self.checks]
+        return replace(self, checks=checks)
 
     @cached_property
     def moments(self) -> pl.DataFrame:
@@ -191,7 +203,25 @@ def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS, later_ns: int = 0
         judged = list(pool.map(lambda name: Judged.by(name, packets), names))
         if not any(one.verdict == "fits" for one in judged):
             judged = list(pool.map(Judged.settled, judged))
+    if _begins_before(run, flow, packets.min_rtt_ns or 0):
+        judged = [one.of_a_part() for one in judged]
     return ordered(judged)
+
+
+def _begins_before(run: Run, flow: int, round_trip: int) -> bool:
+    """Return whether ACKs arrive sooner than the first packet's could: of data sent before it."""
+    kind = pl.col("kind").cast(pl.String)
+    rows = run.packets.lazy().filter(pl.col("flow") == flow)
+    first = (
+        rows.filter(kind.is_in(["send", "retransmit"]))
+        .select(pl.col("t_ns").min())
+        .collect()
+        .item()
+    )
+    soon = pl.col("t_ns").is_between(first, first + round_trip * 9 // 10, closed="none")
+    acks = rows.filter(kind.is_in(["ack", "sack"]), soon).select("seq_bytes").collect()
+    # A request's packets repeat one acknowledgment.
+    return acks["seq_bytes"].n_unique() > 1
 
 
 def ordered(judged: Iterable[Judged]) -> list[Judged]:
