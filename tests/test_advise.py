@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
+import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 
 import paceline
 from captures import Capture
 from conftest import Command
 from paceline import batch
+from paceline.cli.failure import Failure
 from paceline.cli.verbs import advise as verb
 from paceline.reading import toml
 from paceline.study import advise
+from paceline.study.fit.estimates import Estimate
 
 #: Losses that CUBIC takes for congestion, and BBR does not.
 UPLOAD = """\
@@ -126,11 +134,10 @@ def test_all_flows_of_a_recording_get_the_candidate(
     beside = [flow["goodput_bps"] for flow in run.flow_metrics[2:]]
     assert measured["neighbour_bps"] == pytest.approx(sum(beside) / 2, rel=0.01)
     given = verb.Options(sender="cubic", controllers=["mine=own.py"])
-    assert verb._commands(given, [found], "bbr1")[:2] == [
-        "paceline fit up.pcap --cc cubic --controller mine=own.py --out up-fitted.toml",
-        "paceline run up-fitted.toml --set flows.0.cc=bbr1 --set flows.1.cc=bbr1 "
-        "--controller mine=own.py --repeats 10",
-    ]
+    assert verb._commands(given, [found], "bbr1", [case], Path("up-paths"))[0] == (
+        "for n in $(seq 1); do paceline run up-paths/$n.toml --set flows.0.cc=bbr1 "
+        "--set flows.1.cc=bbr1 --controller mine=own.py --seed $n; done"
+    )
 
 
 def test_a_neighbour_counts_only_while_a_transfer_lasts() -> None:
@@ -143,6 +150,61 @@ def test_a_neighbour_counts_only_while_a_transfer_lasts() -> None:
     assert run.flows["finish_ns"][0] < 5e9
     # Then it has the 8 Mbit/s for itself.
     assert found["neighbour_bps"] < 5e6 < 6.5e6 < run.flow_metrics[1]["goodput_bps"]
+
+
+def test_controllers_that_are_worse_do_not_change_the_recommendation() -> None:
+    def advice(**goodputs: float) -> advise.Advice:
+        asked = advise.Asked(tuple(goodputs))
+        study = advise.Study([advise.Recording("up.toml", text=UPLOAD)], asked, "throughput")
+
+        def found(case: advise.Case) -> dict[str, float]:
+            # On each path by another factor, and within 3 % of the controller's own.
+            own = goodputs.get(case.cc, 1.0) * (1 + case.path / 10)
+            return {"goodput_bps": 1e6 * own * (1 + 0.03 * math.sin(case.path + len(case.cc)))} | (
+                {"neighbour_bps": 1e6 / goodputs.get(case.cc, 1.0)} if case.company else {}
+            )
+
+        values: advise.Values = {}
+        for case in study._cases:
+            values.setdefault((case.cc, case.company), {})[case.path] = found(case)
+        return study.ranked(values)
+
+    alike = {"bbr1": 3.0, "bbr3": 2.95}
+    assert advice(**alike).recommended(()) == "bbr3"
+    assert advice(**alike, cubic=1.0).recommended(()) == "bbr3"
+    assert advice(**alike, cubic=1.0, reno=0.9, swift=0.8).recommended(()) == "bbr3"
+    assert advice(bbr1=3.0, cubic=1.0).recommended(("cubic",)) == "bbr1"
+    # The range of a difference that is certain has one sign.
+    told = advice(bbr1=3.0, cubic=1.0)
+    low, high = told.against(told.rows[-1]) or (0.0, 0.0)
+    assert told.rows[-1].findings["throughput"].verdict == "worse"  # type: ignore[union-attr]
+    assert low < high < 0
+
+
+def test_a_recording_that_allows_few_paths_is_ranked_with_more_seeds() -> None:
+    few = advise.Recording("up.pcap", paths=[UPLOAD, UPLOAD + "\n"])
+    study = advise.Study([few], advise.Asked(CONTROLLERS, paths=10), "throughput")
+    cases = study.cases("reno")
+    assert [case.seed for case in cases] == list(range(1, 11))
+    assert {case.text for case in cases} == set(few.paths)
+
+
+def test_the_range_of_a_certain_difference_does_not_contain_zero() -> None:
+    # On one of twelve paths the other one is ahead.
+    one = advise.Row("cubic", {"goodput_bps": [0.6] * 11 + [1.3]}, None, {"throughput": None})
+    first = advise.Row("bbr1", {"goodput_bps": [1.0] * 12}, None, {"throughput": None})
+    told = advise.Advice([first, one], (), [], "throughput", "cubic").against(one)
+    assert told == pytest.approx((-0.4, -0.4))
+
+
+def test_data_after_a_flow_has_stopped_is_not_goodput() -> None:
+    # A queue of 2 s is still full when the flow stops.
+    text = UPLOAD.replace('"1 bdp"', '"2 s"').replace(', loss = "0.5 %"', "") + 'stop = "3 s"\n'
+    run = paceline.run(text)
+    assert run.flows["goodput_bytes"][0] * 8 / 3 > 8e6
+    found = advise.Case(text, "cubic", (), 1, 0).measure(run)["goodput_bps"]
+    assert found == pytest.approx(run.flow_metrics[0]["goodput_bps"])
+    assert found < 8e6
 
 
 def test_a_turn_in_losses_is_a_condition_and_no_chance() -> None:
@@ -192,6 +254,77 @@ def test_a_fit_takes_the_threads_that_it_is_given(monkeypatch: pytest.MonkeyPatc
     assert set(asked) == {1}
 
 
+def test_no_end_is_blamed_while_the_window_is_not_known(tmp_path: Path) -> None:
+    text = UPLOAD.replace(', loss = "0.5 %"', "") + 'app = { rate = "2 Mbit/s" }\n'
+    # Without its scale, which the handshake has, the window looks smaller than what is in flight.
+    text += 'receive_window = "4 MB"\n'
+    told = _limited(read(captured(tmp_path, text, opened=False)))
+    assert told.application is told.window is None
+    assert "Whether it is the application, its send buffer or the receive window is" in (
+        told.sentence or ""
+    )
+    assert "begins before the connection" in (told.sentence or "")
+    assert "the application, or its send buffer, is the limit" in (
+        _limited(read(captured(tmp_path, text))).sentence or ""
+    )
+
+
+def _limited(found: advise.Recording) -> advise.Limits:
+    assert found.fitted is None
+    return found.limits
+
+
+def test_the_sender_that_the_user_names_is_not_called_unknown(tmp_path: Path) -> None:
+    run = paceline.Run.capture(captured(tmp_path, UPLOAD.replace("10 s", "3 s")))
+    seen, path = advise.fit.ends(run)
+    found = advise.Recording("up.pcap", run, seen=seen, path=path, given="bbr3-linux")
+    assert "with bbr3-linux, as --sender says." in found.sentences[0]
+    assert found.shared == ["bbr3-linux"]
+    # It is set already.
+    assert verb._commands(verb.Options(), [found], "bbr3-linux", [], tmp_path) == []
+    assert len(verb._commands(verb.Options(), [found], "bbr1", [], tmp_path)) == 2
+    assert "that is swift" in verb._unknown([], [found], None, "swift")[0]
+
+
+def test_recordings_of_two_paths_are_refused_and_a_changed_rate_is_told(tmp_path: Path) -> None:
+    def ended(name: str, text: str) -> advise.Recording:
+        run = paceline.Run.capture(captured(tmp_path, text.replace("10 s", "5 s"), name))
+        seen, path = advise.fit.ends(run)
+        return advise.Recording(name, run, seen=seen, path=path)
+
+    calm = UPLOAD.replace(', loss = "0.5 %"', "")
+    one = ended("one.pcap", calm)
+    assert verb._one_path([one, ended("two.pcap", calm.replace('"cubic"', '"bbr3"'))]) == []
+    far = ended("far.pcap", calm.replace("60 ms", "150 ms"))
+    with pytest.raises(Failure, match=r"far\.pcap differs from one\.pcap in base RTT \(15"):
+        verb._one_path([one, far])
+    assert one.run is not None
+    label = pl.lit("192.0.2.9:1 to 198.51.100.9:2")
+    moved = replace(one, name="moved.pcap", run=_Labelled(one.run, label))
+    with pytest.raises(Failure, match=r"in addresses \(192\.0\.2\.9 and 198"):
+        verb._one_path([one, moved])
+
+    def fitted(rate: float) -> advise.Recording:
+        known = Estimate(rate, 0.98 * rate, 1.02 * rate)
+        return replace(one, fitted=SimpleNamespace(rate=known))  # type: ignore[arg-type]
+
+    assert verb._one_path([fitted(8e6), fitted(8.2e6)]) == []
+    (told,) = verb._one_path([fitted(8e6), fitted(4e6)])
+    assert "in rate (3.920 Mbit/s to 4.080 Mbit/s instead of 7.840 Mbit/s to" in told
+
+
+class _Labelled(paceline.Run):
+    """A run whose flows have another label."""
+
+    def __init__(self, run: paceline.Run, label: pl.Expr) -> None:
+        super().__init__(run.inner, run.engine)
+        self._label = label
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        return super().flows.with_columns(label=self._label)
+
+
 def test_flows_beside_with_one_name_are_added_up() -> None:
     given = verb.Options(beside=["cubic:2", "reno", "cubic:3", "reno"])
     assert verb._asked(given).beside == (("cubic", 5), ("reno", 2))
@@ -210,8 +343,8 @@ def test_files_are_checked_before_any_work(cli: Command, tmp_path: Path) -> None
     assert "no flow of it has both data" in cli("advise", "late").stderr
     assert "no such file or folder: gone.pcap" in cli("advise", "late", "gone.pcap").stderr
     assert "cannot write" in cli("advise", "late", "--out", "none/page.html").stderr
-    (tmp_path / "late-advice.html").write_text("mine")
-    assert "exists" in cli("advise", "late").stderr
+    (tmp_path / "mine.html").write_text("mine")
+    assert "exists" in cli("advise", "late", "--out", "mine.html").stderr
 
 
 def test_the_ensemble_is_of_paths_that_the_recording_allows(tmp_path: Path) -> None:
@@ -252,10 +385,22 @@ def test_a_ranking_says_who_is_harmed_and_how_it_is_set(cli: Command, tmp_path: 
     page = (tmp_path / "up-advice.html").read_text()
     assert "For throughput: use bbr1." in page
     assert "http" not in page.replace("http://www.w3.org", "")
+    # The command that is printed repeats the row.
+    own = re.fullmatch(r"for n in \$\(seq 10\); do paceline (.*); done", answer["commands"][1])
+    assert own is not None
+    told = [
+        json.loads(cli(*shlex.split(own[1].replace("$n", str(n))), "--json").stdout)["flows"][0]
+        for n in range(1, 11)
+    ]
+    for name in ("goodput_bps", "rtt_p95_ns", "retransmit_ratio"):
+        mean = sum(flow[name] for flow in told) / 10
+        assert mean == pytest.approx(rows["bbr1"]["metrics"][name]), name
     # The same again is the same, and what a user has there is left.
     assert cli(*asked, "--for", "throughput").returncode == 0
     (tmp_path / "up-advice.html").write_text("mine")
-    assert cli(*asked).returncode == 2
+    answer = json.loads(cli(*asked, "--json").stdout)
+    assert answer["page"] == "up-advice-2.html"
+    assert (tmp_path / "up-advice-2.html").is_file()
     assert (tmp_path / "up-advice.html").read_text() == "mine"
 
 
@@ -291,6 +436,8 @@ def test_a_scenario_is_a_path_that_is_known(cli: Command, tmp_path: Path) -> Non
         (("--cc", "cubic"), "--cc needs two controllers"),
         (("--beside", "cubic:many"), "--beside takes NAME:COUNT, not 'cubic:many'"),
         (("--paths", "3"), "from 10 to 1000"),
+        (("--cc",), "--cc needs a value"),
+        (("--cc", "cubic", "path.toml"), "path.toml is a file, not a controller"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(
@@ -300,6 +447,15 @@ def test_options_that_mean_nothing_are_refused(
     told = cli("advise", "path.toml", *given)
     assert told.returncode == 2
     assert message in told.stderr
+
+
+def test_a_recording_that_is_missing_has_a_hint(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "upload.pcap").write_bytes(b"")
+    told = cli("advise", "--cc", "cubic", "bbr1", "upload.pcap")
+    assert told.returncode == 2
+    assert "write it before --cc, which takes all that follows" in " ".join(told.stderr.split())
+    assert "did you mean upload.pcap" in cli("advise", "uploda.pcap").stderr
+    assert "name a file that exists" in cli("advise", "other.pcap").stderr
 
 
 def test_fit_and_report_take_a_capture_and_give_one_goodput(cli: Command, tmp_path: Path) -> None:

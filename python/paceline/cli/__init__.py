@@ -13,7 +13,12 @@ from functools import reduce
 from typing import Any
 
 from cyclopts import App
-from cyclopts.exceptions import CycloptsError, UnknownOptionError, UnusedCliTokensError
+from cyclopts.exceptions import (
+    CycloptsError,
+    MissingArgumentError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from paceline import memory
 from paceline.cli import console, streams, verbs
@@ -66,9 +71,19 @@ def _usage(error: CycloptsError) -> Failure:
         taken = " ".join(a.name for a in _app(verb).assemble_argument_collection() if a.index == 0)
         many = ", ".join(map(repr, error.unused_tokens or ()))
         head = f"`paceline {verb}` takes {taken or 'no argument'}, and {many} is too much"
+    elif isinstance(error, MissingArgumentError) and (several := _several(verb, error)):
+        hint = f"write it before {several}, which takes all that follows"
     elif mean:
         hint = "did you mean {}".format(tail.replace('"', ""))
     return Failure("usage", head, hint=hint)
+
+
+def _several(verb: str, error: CycloptsError) -> str | None:
+    """Return the option of a command line that takes all values that follow, if there is one."""
+    every = _app(verb).assemble_argument_collection()
+    several = [name for one in every if one.parameter.consume_multiple for name in one.names]
+    given = error.root_input_tokens or ()
+    return next((token for token in given if token in several), None)
 
 
 def _app(verb: str) -> App:
@@ -182,6 +197,10 @@ def _obey(arguments: dict[str, Any]) -> None:
     """Let the options that verbs share take effect, before the verb starts."""
     options = arguments.get("options")
     given = arguments if options is None else arguments | vars(options)
+    for name, value in given.items():
+        if value == []:
+            # The parser takes an option for several values without any.
+            raise Failure("usage", f"--{name.replace('_', '-')} needs a value")
     size, brought = given.get("memory"), given.get("controllers")
     memory.choose(None if size is None else size_bytes(size))
     choose_guests(())

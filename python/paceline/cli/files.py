@@ -223,10 +223,11 @@ def result_folder(folder: str) -> Path:
         what = "a scenario" if is_scenario else "a file"
         hint = f"`paceline run {folder}` makes a run" if is_scenario else "name a run's folder"
         raise Failure("not-a-run", f"{folder} is {what}, not a run", hint=hint, file=folder)
-    beside = [str(p) for p in path.parent.glob("[!.]*") if p.is_dir()]
+    beside = [str(p) for p in path.parent.glob("[!.]*") if p.is_dir() or path.suffix]
     known = [*beside, *_runs_below(Path("runs"))]
-    hint = did_you_mean(folder, known, "`paceline run FILE` makes one")
     what = "file or folder" if path.suffix else "folder"
+    otherwise = "name a file that exists, or a run's folder" if path.suffix else None
+    hint = did_you_mean(folder, known, otherwise or "`paceline run FILE` makes one")
     raise Failure("not-found", f"no such {what}: {folder}", hint=hint, file=folder)
 
 

@@ -18,7 +18,7 @@ from paceline.study import fit
 from paceline.study.compare import Finding, Subject, compare
 from paceline.study.conformance import packets
 from paceline.study.conformance.packets import SHADOWS
-from paceline.study.fit.estimates import Path
+from paceline.study.fit.estimates import Estimate, Path
 from paceline.study.fit.observed import Flow, Observed, of_use
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ CANDIDATES = ("cubic-linux", "reno", "bbr1", "bbr3-linux", "cubic", "bbr3")
 NEIGHBOURS = ("cubic-linux", "cubic")
 #: Smaller differences are none.
 TOLERANCE = 0.05
-#: One of the paths is the real one: a difference is certain if it is on this share of them.
-SURE = 0.9
+#: One of the paths is the real one: a difference is certain if it is on this share of them, and if
+#: chance gives it with a smaller probability than that. Neither depends on how many are compared.
+SURE, LEVEL = 0.9, 0.01
 #: Paths in the ensemble, and what they are multiplied by to look for the turn of an answer.
 PATHS = 12
 _AROUND = (-0.25, 0.1, 0.5, 0.9, 1.25)
@@ -57,10 +58,19 @@ class Limits:
 
     application: float | None
     window: float | None
+    #: One of the two, where only both together are known.
+    either: float | None = None
 
     @property
     def sentence(self) -> str | None:
         """What no controller changes, if that is the limit."""
+        if self.either is not None and self.either >= LIMIT:
+            return (
+                f"For {_percent(self.either)} of the time an end is the limit, and not the path: "
+                "no controller will help. Whether it is the application, its send buffer or the "
+                "receive window is not known. A capture that begins before the connection shows "
+                "it, and of a run its packets (`record = { packets = true }`)."
+            )
         told = {
             "the receive window is": self.window,
             "the application, or its send buffer, is": self.application,
@@ -85,12 +95,47 @@ class Recording:
     seen: Observed | None = None
     path: Path | None = None
     limits: Limits = Limits(None, None)
-    #: What packets say of flows whose controller the recording does not name.
+    #: The controller that the user names, of flows whose controller the recording does not name.
+    given: str | None = None
+    #: What packets say of them.
     judged: Mapping[int, Sequence[packets.Judged]] = field(default_factory=dict)
     #: Nothing if something else than the path was the limit.
     fitted: fit.Fit | None = None
     #: Paths that it allows, as scenarios.
     paths: Sequence[str] = ()
+
+    @property
+    def _hosts(self) -> set[str]:
+        """The addresses of a capture's flows."""
+        rows = of_use(self.run) if self.run is not None else []
+        sides = [str(row["label"] or "").split(" to ") for row in rows]
+        return {end.rpartition(":")[0] for ends in sides if len(ends) == 2 for end in ends}
+
+    def differs(self, other: Recording) -> tuple[list[str], bool]:
+        """Return in what the path of another recording differs, and whether it is another path.
+
+        One end may have several addresses, and between two addresses the rate may change.
+        """
+        told, hosts = [], (self._hosts, other._hosts)
+        common = len(hosts[0] & hosts[1])
+        is_other = all(hosts) and common == 0
+        if all(hosts) and common < 2:
+            told.append("addresses ({} instead of {})".format(*map(_listed, hosts)))
+        both = [self.path, other.path]
+        if not all(both):
+            return told, is_other
+        rtts = [one.rtt for one in both if one is not None]
+        if _apart(*rtts):
+            told.append(
+                "base RTT ({} instead of {})".format(*(_ends("_ns", e * 1e9) for e in rtts))
+            )
+            is_other = True
+        if self.fitted is not None and other.fitted is not None:
+            rates = (self.fitted.rate, other.fitted.rate)
+            if _apart(*rates):
+                told.append("rate ({} instead of {})".format(*(_ends("_bps", e) for e in rates)))
+                is_other = is_other or common < 2
+        return told, is_other
 
     @property
     def is_near(self) -> bool:
@@ -106,8 +151,12 @@ class Recording:
     def _sent(self) -> list[list[str]]:
         """The controllers that each flow may have, as far as they are known."""
         rows = of_use(self.run) if self.run is not None else []
-        told = (packets.alike(self.judged.get(r["flow"], ())) or [r["cc"]] for r in rows)
         known = guests.names()
+        told = (
+            packets.alike(self.judged.get(r["flow"], ()))
+            or [r["cc"] if r["cc"] in known or self.given is None else self.given]
+            for r in rows
+        )
         return [[name for name in names if name in known] for names in told]
 
     @property
@@ -133,6 +182,8 @@ class Recording:
             how = "a controller that its packets do not show"
             if names:
                 how = f"{' or '.join(names)}, by its packets"
+            elif self.given is not None and row["cc"] not in guests.names():
+                how = f"{self.given}, as --sender says"
             elif row["flow"] not in self.judged:
                 how = f"{row['cc']}, as the record says"
             told.append(f"{who} sent {quantity('_bytes', moved)} with {how}.")
@@ -160,6 +211,28 @@ class Recording:
         return told
 
 
+#: Intervals of two recordings are of other paths if this factor is between them.
+APART = 1.25
+
+
+def _apart(one: Estimate, other: Estimate) -> bool:
+    """Return whether two estimates cannot be of one value."""
+    ends = [(e.low or 0.0, e.high or math.inf) for e in (one, other)]
+    return any(low > APART * high for (low, _), (_, high) in (ends, ends[::-1]))
+
+
+def _listed(names: set[str]) -> str:
+    first, *others = sorted(names)
+    return f"{first} and {others[-1] if len(others) == 1 else f'{len(others)} more'}"
+
+
+def _ends(unit: str, one: Estimate) -> str:
+    if one.low is None or one.high is None:
+        bound, value = ("at most", one.high) if one.low is None else ("at least", one.low)
+        return f"{bound} {quantity(unit, value)}"
+    return f"{quantity(unit, one.low)} to {quantity(unit, one.high)}"
+
+
 def read(
     name: str,
     run: Run,
@@ -171,9 +244,10 @@ def read(
 ) -> Recording:
     """Say what limits a recording, and fit its path if that is the limit; raises `UnfitError`."""
     seen, path = fit.ends(run)
-    found = Recording(name, run, seen=seen, path=path, limits=_limits(run, seen, path))
-    if found.limits.sentence is not None:
-        return replace(found, judged=fit.senders_of(run))
+    limits = _limits(run, seen, path)
+    found = Recording(name, run, seen=seen, path=path, limits=limits, given=cc)
+    if limits.sentence is not None:
+        return replace(found, judged={} if cc is not None else fit.senders_of(run))
     fitted = fit.fit(run, cc=cc, threads=threads, progress=progress)
     found = replace(found, judged=fitted.senders, fitted=fitted)
     return replace(found, paths=fitted.allowed(paths, threads)) if found.is_near else found
@@ -195,31 +269,34 @@ def _limits(run: Run, seen: Observed, path: Path) -> Limits:
         for row, flow in zip(of_use(run), seen.flows, strict=True)
     ]
     found: list[float | None] = []
-    for part in (0, 1):
+    for part in range(3):
         known = [(shares[part], flow.end - flow.start) for shares, flow in rows]
         time = sum(span for _, span in known)
         is_known = time > 0 and all(share is not None for share, _ in known)
         found.append(sum((s or 0.0) * span for s, span in known) / time if is_known else None)
-    return Limits(found[0], found[1])
+    return Limits(*found)
 
 
 def _own(
     run: Run, row: Mapping[str, Any], flow: Flow, path: Path
-) -> tuple[float | None, float | None]:
-    """Return the shares of a flow's time in which its application or its window was the limit."""
+) -> tuple[float | None, float | None, float | None]:
+    """Return the shares of a flow's time in which its application or its window was the limit.
+
+    The third is that of both, if packets do not show how large the window is.
+    """
     samples = run.samples.filter(pl.col("flow") == row["flow"]).sort("t_ns")
     told = samples["app_limited"].fill_null(value=False).to_numpy()
     known = told if told.any() and run.source is None else None
     step = float(np.median(np.diff(flow.t))) if len(flow.t) > 1 else math.inf
     if flow.least is None or step > _COARSE:
-        return None if known is None else float(np.mean(known)), None
+        return None if known is None else float(np.mean(known)), None, None
     rate = flow.delivered[-1] / max(flow.end - flow.start, step)
     wait = max(_WAIT, _SHARE * flow.least, _PACKETS * flow.packet / max(rate, 1.0))
     is_short = ~(np.nan_to_num(flow.waits) > wait)
     is_full = _fills(run, row, flow, samples)
     window = None if is_full is None else float(np.mean(is_full & is_short))
     if known is not None:
-        return float(np.mean(known if is_full is None else known & ~is_full)), window
+        return float(np.mean(known if is_full is None else known & ~is_full)), window, None
     lost = np.zeros(len(flow.t)) if flow.lost is None else np.diff(flow.lost, prepend=0.0)
     calm = is_short & (lost <= 0)
     shortest = max(round(max(_LASTS, _ROUNDS * flow.least) / step), 3)
@@ -241,9 +318,9 @@ def _own(
             limited[first:last] = True
     for begin, end in flow.pauses:
         limited[(flow.t >= begin) & (flow.t <= end)] = True
-    if is_full is not None:
-        limited &= ~is_full
-    return float(np.mean(limited)), window
+    if is_full is None:
+        return None, None, float(np.mean(limited))
+    return float(np.mean(limited & ~is_full)), window, None
 
 
 def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) -> Any:
@@ -258,8 +335,8 @@ def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) 
     times = acks["t_ns"].cast(float).to_numpy() / 1e9 - row["start_ns"] / 1e9 + flow.start
     windows = acks["window_bytes"].cast(float).to_numpy()
     at = np.searchsorted(times, flow.t, side="right") - 1
-    if not len(at) or not len(windows):
-        return None
+    if not len(at) or not len(windows) or np.isnan(windows).all():
+        return None  # Without a window there is none that is not full.
     window = np.where(at < 0, np.inf, windows[np.maximum(at, 0)])
     held = samples["in_flight_bytes"].cast(float).fill_null(0.0).to_numpy()
     if flow.is_spaced:
@@ -381,14 +458,17 @@ class Advice:
     neighbour: str
 
     def against(self, row: Row) -> tuple[float, float] | None:
-        """Return the range of a candidate's change against the best on most paths."""
+        """Return the range of a candidate's change against the best without its extreme paths.
+
+        At each end as many are left out as may contradict a difference that is certain.
+        """
         best = next(one for one in self.rows if one.findings[self.aim] is None)
         sides = [one.values.get(AIMS[self.aim], ()) for one in (row, best)]
         if len(sides[0]) != len(sides[1]) or not sides[0] or min(sides[1]) <= 0:
             return None
-        changes = np.array(sides[0]) / np.array(sides[1]) - 1
-        low, high = np.quantile(changes, [(1 - SURE) / 2, (1 + SURE) / 2])
-        return float(low), float(high)
+        changes = np.sort(np.array(sides[0]) / np.array(sides[1]) - 1)
+        out = int(len(changes) * (1 - SURE))
+        return float(changes[out]), float(changes[-1 - out])
 
     def best(self, aim: Aim) -> list[str]:
         """Return the candidates that nothing is better than: the one with the best mean first."""
@@ -403,15 +483,15 @@ class Advice:
     def recommended(self, shared: Sequence[str]) -> str | None:
         """Return the controller of all senders if none is better, or else the best.
 
-        Of those without a difference it is the one that harms others least.
+        Of several without a difference it is the one that harms others least. Those that are worse
+        than the best have no part in it: the answer is the same without them.
         """
         leading, rows = self.best(self.aim), {row.name: row for row in self.rows}
         if own := [name for name in leading if name in shared]:
             return own[0]
-        if len(leading) == len(self.rows):
+        if any(_verdict(rows[name].findings[self.aim]) != "same" for name in leading):
             return None
-        alike = [name for name in leading if _verdict(rows[name].findings[self.aim]) == "same"]
-        return min(alike, key=lambda name: rows[name].harmed or 0.0)
+        return min(leading, key=lambda name: rows[name].harmed or 0.0)
 
     def sentence(self, aim: Aim) -> str:
         """Return the answer for an aim."""
@@ -487,10 +567,15 @@ class Case:
         own, metrics = self.own, run.flow_metrics
         rows = list(run.flows.sort("flow").iter_rows(named=True))[:own]
         end = int(run.samples["t_ns"].max() or 0)  # type: ignore[arg-type]
-        last = max(row["finish_ns"] or row["stop_ns"] or end for row in rows)
-        first = min(row["start_ns"] for row in rows)
+        ends = [row["finish_ns"] or row["stop_ns"] or end for row in rows]
+        last, first = max(ends), min(row["start_ns"] for row in rows)
         span = max(last - first, 1)
-        found = {"goodput_bps": sum(row["goodput_bytes"] for row in rows) * 8e9 / span}
+        # Data that arrives after a flow has stopped is in its counters, and not in its goodput.
+        bits = sum(
+            (one["goodput_bps"] or 0.0) * (stop - row["start_ns"])
+            for one, row, stop in zip(metrics[:own], rows, ends, strict=True)
+        )
+        found = {"goodput_bps": bits / span}
         for name in ("rtt_p95_ns", "retransmit_ratio", "completion_ns"):
             known = [one[name] for one in metrics[:own] if one.get(name) is not None]
             if len(known) == own:
@@ -514,7 +599,9 @@ class Study:
         self.asked, self.aim = asked, aim
         self._first = recordings[0]
         each = [one.paths or [one.text] * asked.paths for one in recordings]
-        paths = [each[n % len(each)][n // len(each)] for n in range(asked.paths)]
+        turns = (divmod(n, len(each)) for n in range(asked.paths))
+        # Where fewer differ than are asked for, each has several seeds.
+        paths = [each[which][nth % len(each[which])] for nth, which in turns]
         given = dict(asked.beside)
         #: The controller of the neighbours, which come last.
         self.neighbour = next((name for name in NEIGHBOURS if name in given), NEIGHBOURS[0])
@@ -540,6 +627,10 @@ class Study:
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    def cases(self, cc: str) -> list[Case]:
+        """Return the runs of which the row of a candidate is the mean."""
+        return [case for case in self._cases if (case.cc, case.company) == (cc, self._company)]
 
     def _around(self) -> Iterator[tuple[str, float, str]]:
         """Yield paths on which the two parameters that are known least have other values."""
@@ -590,14 +681,18 @@ class Study:
             (case.path, case.cc, case.seed): found[len(self._cases) + n]
             for n, case in enumerate(self._turned)
         }
+        advice = self.ranked(values)
+        swept = list(dict.fromkeys(name for name, _, _ in self._sweep))
+        return replace(advice, turns=list(self._turns(advice, turned)), swept=swept)
+
+    def ranked(self, values: Values) -> Advice:
+        """Rank the candidates by their metrics on the paths."""
         rows = [self._row(cc, values) for cc in self.asked.candidates]
         first = {aim: max(rows, key=lambda row: _score(row, aim)).name for aim in AIMS}
         for row in rows:
             row.findings |= {aim: self._against(first[aim], row.name, aim, values) for aim in AIMS}
         rows.sort(key=lambda row: -_score(row, self.aim))
-        advice = Advice(rows, (), [], self.aim, self.neighbour)
-        swept = list(dict.fromkeys(name for name, _, _ in self._sweep))
-        return replace(advice, turns=list(self._turns(advice, turned)), swept=swept)
+        return Advice(rows, (), [], self.aim, self.neighbour)
 
     def _row(self, cc: str, values: Values) -> Row:
         alone, beside = values[cc, self._company], values[cc, self._beside]
@@ -619,9 +714,7 @@ class Study:
                 for path, one in values[cc, company].items()
             }
             sides.append(Subject(cc, {"": runs}))
-        # As many comparisons are made as there are other candidates.
-        level = 0.05 / max(len(self.asked.candidates) - 1, 1)
-        for found in compare(sides[0], sides[1], [metric], tolerance=TOLERANCE, level=level):
+        for found in compare(sides[0], sides[1], [metric], tolerance=TOLERANCE, level=LEVEL):
             signs = found.difference.signs if found.difference is not None else None
             if signs is None or max(signs) >= SURE * sum(signs) or found.verdict == "same":
                 return found

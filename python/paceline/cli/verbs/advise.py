@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import itertools
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ from paceline.cli.verbs.fit import described, show
 from paceline.kernel.controller import NAME
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, quantity
+from paceline.reading import read_text
 from paceline.runs import Run, named_scenario
 from paceline.show import path
 from paceline.study import advise as study
@@ -79,9 +82,11 @@ class Options:
     paths: Annotated[int, Parameter(validator=bounded(10, 1000, "from 10 to 1000"))] = study.PATHS
     """Number of paths that are drawn from what the recordings allow."""
     sender: str | None = None
-    """Controller of the recorded flows. Default: the one that their packets identify."""
+    """Controller of the recorded flows for which the recording names none. Default: the one that
+    their packets identify."""
     out: Annotated[Path | None, FILE] = None
-    """Page to write. Default: NAME-advice.html in the current folder."""
+    """Page to write. Default: NAME-advice.html in the current folder, or the next free
+    NAME-advice-2.html."""
     controllers: Controllers = None
     force: Force = False
     jobs: Jobs = None
@@ -121,30 +126,26 @@ def advise(
 
     The ranking compares pairs of runs on the same path. Differences of up to 5 % are ignored. A
     difference is certain if it has the same sign on 90 % of the paths, and if chance would produce
-    it with a probability of less than 5 %. The harm to others is the share of its goodput that a
+    it with a probability of less than 1 %. The harm to others is the share of its goodput that a
     CUBIC flow loses beside the controller, compared with a CUBIC flow beside another CUBIC flow.
     The command also varies the two parameters about which the fit is least certain, and reports the
     values at which another controller becomes the best. If no model reproduces a recording, the
     command recommends nothing.
     """
     asked, aim = _asked(options), options.for_ or "throughput"
-    place = options.out or Path(f"{files.stem(recordings[0])}-advice.html")
-    # The page of the same command may be written again, if it is the same.
     again = _again(recordings, options)
-    with store.errors(place):
-        there = place.read_text("utf-8", "replace") if place.is_file() else ""
-        if f">{again}\n" not in html.unescape(there):
-            store.check(place, force=options.force)
-        place.parent.resolve(strict=True)
+    place = _place(options, f"{files.stem(recordings[0])}-advice", again)
     opened = [_opened(name) for name in recordings]
     found = [_fitted(one, options) for one in opened]
+    changed = _one_path(found)
     limits = [one.limits.sentence for one in found]
     free = [one for one, limit in zip(found, limits, strict=True) if limit is None]
     lead = [f"{one.name}: {said}" for one, said in zip(found, limits, strict=True) if said]
+    lead += changed
     near = [one for one in free if one.is_near]
     if free and not near:
         lead.append("No model reproduces what was recorded, so no controller is recommended.")
-    advice = None
+    advice = runs = None
     if near:
         runs = study.Study(near, asked, aim)
         with console.progress("advise", len(runs)) as watch:
@@ -155,10 +156,12 @@ def advise(
     if advice is not None:
         lead += [advice.sentence(aim) for aim in aims]
         recommended = advice.recommended(shared)
-        lead.append(f"For {aim}: {_recommendation(recommended, shared)}")
+        lead.append(f"For {aim}: {_recommendation(recommended, shared, advice.best(aim))}")
         lead += [f"For {aim}: {turn.sentence}" for turn in advice.turns]
-    unknown = _unknown(found, advice)
-    commands = [again, *_commands(options, near, recommended)]
+    unknown = _unknown(found, near, advice, recommended)
+    folder = place.with_name(f"{place.stem}-paths")
+    cases = [] if runs is None else runs.cases(recommended or asked.candidates[0])
+    commands = [again, *_commands(options, near, recommended, cases, folder)]
     value: answers.Advice = {
         "limited": bool(found) and not free,
         "recommended": recommended,
@@ -186,7 +189,29 @@ def advise(
     if not (place.is_file() and place.read_bytes() == text.encode()):
         with store.writing(place, force=options.force) as fresh:
             fresh.write_text(text, encoding="utf-8")
+    if cases:
+        _write(folder, cases, force=options.force)
     console.answer(value, lambda: _tell(found, lead, rows, unknown, commands, place))
+
+
+def _place(options: Options, stem: str, again: str) -> Path:
+    """Return where the page is written: the same command's own page, or the first free one."""
+    names = (f"{stem}-{n}.html" for n in itertools.count(2))
+    first = [options.out or Path(f"{stem}.html")]
+    for place in itertools.chain(first, () if options.out else map(Path, names)):
+        with store.errors(place):
+            place.parent.resolve(strict=True)
+            # The page of the same command may be written again, if it is the same.
+            there = read_text(place) if place.is_file() else ""
+            if f">{again}\n" in html.unescape(there):
+                return place
+            folder = place.with_name(f"{place.stem}-paths")
+            is_free = not (os.path.lexists(place) or os.path.lexists(folder))
+            if options.out or options.force or is_free:
+                store.check(place, force=options.force)
+                store.check(folder, force=options.force)
+                return place
+    raise AssertionError
 
 
 def _asked(options: Options) -> study.Asked:
@@ -202,6 +227,9 @@ def _asked(options: Options) -> study.Asked:
         beside[name] = beside.get(name, 0) + int(count or 1)
     names = list(dict.fromkeys(options.cc or study.CANDIDATES))
     for name in (*names, *beside, *filter(None, [options.sender])):
+        if name not in known and Path(name).exists():
+            hint = "name the recordings before --cc and --beside: these take all that follows"
+            raise Failure("bad-option", f"{name} is a file, not a controller", hint=hint)
         if name not in known:
             hint = did_you_mean(name, known, "`paceline list controllers` shows all")
             raise Failure("unknown-name", f"no controller is called {name!r}", hint=hint)
@@ -243,18 +271,41 @@ def _fitted(opened: study.Recording | tuple[str, Run], options: Options) -> stud
         status.stop()
 
 
+def _one_path(found: Sequence[study.Recording]) -> list[str]:
+    """Check that recordings are of one path; return in what it changed between them."""
+    told = []
+    for one in found[1:]:
+        what, is_other = one.differs(found[0])
+        said = f"{one.name} differs from {found[0].name} in {' and '.join(what)}"
+        if is_other:
+            hint = f"rank each path with a command of its own: `paceline advise {one.name}`"
+            raise Failure("other-path", f"{said}: these are two paths", hint=hint, file=one.name)
+        if what:
+            told.append(f"{said}. The ranking is over both.")
+    return told
+
+
 def _shared(near: Sequence[study.Recording]) -> list[str]:
     """Return the controllers that all recordings have: only these can be kept."""
     return [cc for cc in near[0].shared if all(cc in one.shared for one in near)] if near else []
 
 
-def _recommendation(name: str | None, shared: Sequence[str]) -> str:
+def _recommendation(name: str | None, shared: Sequence[str], best: Sequence[str]) -> str:
     if name is None:
-        return "no controller is certainly better than the others, so none is recommended."
-    return f"keep {name}, no other is certainly better." if name in shared else f"use {name}."
+        names = f"{', '.join(best[:-1])} and {best[-1]}"
+        return f"no difference between {names} is certain, so none of them is recommended."
+    if name in shared:
+        return f"keep {name}, no other is certainly better."
+    least = " Of those without a difference it harms others least." if len(best) > 1 else ""
+    return f"use {name}.{least}"
 
 
-def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
+def _unknown(
+    found: Sequence[study.Recording],
+    near: Sequence[study.Recording],
+    advice: study.Advice | None,
+    recommended: str | None,
+) -> list[str]:
     """Return what the answer does not know."""
     told = [f"{one.name}: {one.run.incomplete}." for one in found if one.run and one.run.incomplete]
     told += [f"{one.name}: {note}" for one in found if one.fitted for note in one.fitted.notes]
@@ -263,6 +314,8 @@ def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> l
             "If other flows shared the path, the fitted rate depends on how they reacted: beside "
             "another controller, they would take another share."
         )
+    if recommended is not None and recommended not in (*_SET, *_shared(near)):
+        told.append(f"Linux has no controller that is {recommended}: no command sets it.")
     if advice is not None and advice.swept:
         names = " and ".join(fit.LABELS.get(n, study.WORDS.get(n, n)) for n in advice.swept)
         more = "" if advice.turns else ": none of the values that were tried turns the answer"
@@ -286,22 +339,32 @@ def _again(recordings: Sequence[str], options: Options) -> str:
 
 
 def _commands(
-    options: Options, near: Sequence[study.Recording], recommended: str | None
+    options: Options,
+    near: Sequence[study.Recording],
+    recommended: str | None,
+    cases: Sequence[study.Case],
+    folder: Path,
 ) -> list[str]:
-    """Return the commands that run on the path, and those that set the controller."""
+    """Return the command that repeats a row's runs, and those that set the controller."""
     lines = []
-    if near and near[0].fitted is not None:
-        stem = files.stem(near[0].name)
-        own = f"{stem}-fitted.toml"
-        loaded = "".join(f" --controller {shlex.quote(one)}" for one in options.controllers or ())
-        sender = f" --cc {shlex.quote(options.sender)}" if options.sender else ""
-        name, own = shlex.quote(near[0].name), shlex.quote(own)
-        lines.append(f"paceline fit {name}{sender}{loaded} --out {own}")
-        cc = recommended or (options.cc or study.CANDIDATES)[0]
-        given = study.Case(near[0].scenario, cc, (), 1, 0).given
-        sets = "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in given)
-        lines.append(f"paceline run {own}{sets}{loaded} --repeats 10")
-    return lines + _SET.get(recommended or "", [])
+    if cases:
+        given = [
+            f" --set {shlex.quote(f'{key}={value}')}" for key, value in cases[0].job().overrides
+        ]
+        given += [f" --controller {shlex.quote(one)}" for one in options.controllers or ()]
+        run = f"paceline run {shlex.quote(str(folder))}/$n.toml{''.join(given)} --seed $n"
+        lines.append(f"for n in $(seq {len(cases)}); do {run}; done")
+    return lines if recommended in _shared(near) else lines + _SET.get(recommended or "", [])
+
+
+def _write(folder: Path, cases: Sequence[study.Case], *, force: bool) -> None:
+    """Write the paths of the ensemble with their flows: a row is the mean over them."""
+    texts = {f"{case.seed}.toml": case.job().text for case in cases}
+    if {file.name: read_text(file) for file in folder.glob("*.toml")} != texts:
+        with store.writing(folder, force=force) as fresh:
+            fresh.mkdir()
+            for name, text in texts.items():
+                (fresh / name).write_text(text, encoding="utf-8")
 
 
 def _shown(one: study.Recording) -> answers.Advised:
@@ -374,9 +437,11 @@ def _tell(
     for line in lead:
         out.print(line, soft_wrap=True)
     if rows:
-        table = console.table(*_HEADS)
+        # At 80 columns there is no room for what no row has.
+        kept = [n for n in range(len(_HEADS)) if any(row[n] != NONE for row in rows)]
+        table = console.table(*(_HEADS[n] for n in kept))
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(row[n] for n in kept))
         out.print(table)
     for one in found:
         out.print(f"What {one.name} shows:", soft_wrap=True)
