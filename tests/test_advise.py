@@ -21,7 +21,7 @@ from paceline import batch
 from paceline.cli.failure import Failure
 from paceline.cli.verbs import advise as verb
 from paceline.reading import toml
-from paceline.study import advise
+from paceline.study import advise, fit
 from paceline.study.fit.estimates import Estimate
 
 #: Losses that CUBIC takes for congestion, and BBR does not.
@@ -276,7 +276,7 @@ def _limited(found: advise.Recording) -> advise.Limits:
 
 def test_the_sender_that_the_user_names_is_not_called_unknown(tmp_path: Path) -> None:
     run = paceline.Run.capture(captured(tmp_path, UPLOAD.replace("10 s", "3 s")))
-    seen, path = advise.fit.ends(run)
+    seen, path = fit.ends(run)
     found = advise.Recording("up.pcap", run, seen=seen, path=path, given="bbr3-linux")
     assert "with bbr3-linux, as --sender says." in found.sentences[0]
     assert found.shared == ["bbr3-linux"]
@@ -289,7 +289,7 @@ def test_the_sender_that_the_user_names_is_not_called_unknown(tmp_path: Path) ->
 def test_recordings_of_two_paths_are_refused_and_a_changed_rate_is_told(tmp_path: Path) -> None:
     def ended(name: str, text: str) -> advise.Recording:
         run = paceline.Run.capture(captured(tmp_path, text.replace("10 s", "5 s"), name))
-        seen, path = advise.fit.ends(run)
+        seen, path = fit.ends(run)
         return advise.Recording(name, run, seen=seen, path=path)
 
     calm = UPLOAD.replace(', loss = "0.5 %"', "")
