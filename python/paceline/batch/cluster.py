@@ -17,6 +17,8 @@ from typing import Any
 
 from paceline import guests, memory
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.batch.locally import locally
+from paceline.batch.processes import on_processes
 from paceline.batch.threads import do_chunk
 from paceline.errors import PacelineError
 
@@ -34,6 +36,15 @@ _LOOK_S = 5.0
 
 class ClusterError(PacelineError):
     """Ray is not installed, or its cluster is not reachable or does not work."""
+
+    hint = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
+
+
+def executor(engine: str, address: str | None, jobs: int | None) -> Executor:
+    """Return a worker that runs jobs in threads, in processes or on Ray."""
+    if engine == "threads":
+        return locally(jobs)
+    return on_processes(jobs) if engine == "processes" else on_cluster(address, jobs)
 
 
 def on_cluster(address: str | None = None, cores: int | None = None) -> Executor:

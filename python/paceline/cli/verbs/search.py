@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from paceline import answers, batch, guests, store
-from paceline.batch.cluster import ClusterError, on_cluster
-from paceline.batch.processes import on_processes
+from paceline.batch.cluster import ClusterError, executor
 from paceline.cli import console, files
 from paceline.cli.app import Controllers, Jobs, Json, Memory, Quiet, Set, app, bounded, examples
 from paceline.cli.failure import Exit, Failure, failing
@@ -148,18 +147,13 @@ def _execute(
     out: Path,
     options: Options,
 ) -> answers.Search:
-    executors = {
-        "threads": lambda: batch.locally(options.jobs),
-        "processes": lambda: on_processes(options.jobs),
-        "ray": lambda: on_cluster(options.address, options.jobs),
-    }
-    found = study.Search(space, goal, options.seed, executors[options.engine]())
+    runner = executor(options.engine, options.address, options.jobs)
+    found = study.Search(space, goal, options.seed, runner)
     found.only_random = options.only_random
-    ray = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
     interrupted = False
     with (
         console.progress(f"{space.name}, {goal.text}", 0) as watch,
-        failing(ClusterError, "no-cluster", ray, code=Exit.RUN_FAILED),
+        failing(ClusterError, "no-cluster", code=Exit.RUN_FAILED),
         failing(ArgumentError, "bad-goal"),
     ):
         cost = [0, 0, 0]

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from paceline import store
-from paceline.batch import Outcome, Watch, ledger, locally
-from paceline.batch.cluster import ClusterError, on_cluster
-from paceline.batch.processes import on_processes
+from paceline.batch import Outcome, Watch, ledger
+from paceline.batch.cluster import ClusterError, executor
 from paceline.cli import console, files
 from paceline.cli.app import (
     Controllers,
@@ -190,12 +189,7 @@ def sweep(
 
 
 def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
-    executors = {
-        "threads": lambda: locally(options.jobs),
-        "processes": lambda: on_processes(options.jobs),
-        "ray": lambda: on_cluster(options.address, options.jobs),
-    }
-    executor = executors[options.engine]()
+    runner = executor(options.engine, options.address, options.jobs)
     with console.progress(plan.scenario, len(plan.grid)) as reporter:
         live = _Live(plan, reporter)
 
@@ -205,16 +199,13 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
             console.resumed(str(out), len(plan.grid))(len(records))
 
         other = "choose another folder with --out, or discard it with --fresh"
-        ray = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
         try:
             with (
                 failing(LedgerError, "another-sweep", other, file=str(out)),
-                failing(ClusterError, "no-cluster", ray, code=Exit.RUN_FAILED),
+                failing(ClusterError, "no-cluster", code=Exit.RUN_FAILED),
             ):
                 fresh = options.fresh
-                done = execute(
-                    plan, out, executor=executor, watch=live, resumed=resumed, fresh=fresh
-                )
+                done = execute(plan, out, executor=runner, watch=live, resumed=resumed, fresh=fresh)
                 return done, live
         except KeyboardInterrupt:
             kept = live.ended
