@@ -10,6 +10,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, StringArray,
 };
 use arrow_schema::{DataType, Field};
+use duplicate::duplicate_item;
 use paceline_units::{Bytes, Duration, Gain, Instant, Quantity, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -311,67 +312,54 @@ fn primitive<T: ArrowPrimitiveType>(cells: &[u64], value: impl Fn(u64) -> T::Nat
     }
 }
 
-/// Quantities: the type, how its number is read, and the end of its columns' names.
-macro_rules! quantities {
-    ($($type:ty, $get:expr, $suffix:literal;)*) => {$(
-        impl Cell for $type {
-            type Cells = Packed;
-            const KIND: Kind = Kind::Int;
-            const SUFFIX: &'static str = $suffix;
+/// A value that is stored as a number.
+pub(crate) trait Number: Copy {
+    const KIND: Kind;
+    const SUFFIX: &'static str;
 
-            fn push(self, column: &mut Packed) {
-                // An infinite quantity is present.
-                column.push($get(self).min(NONE - 1));
-            }
-        }
-
-        impl Cell for Option<$type> {
-            type Cells = Packed;
-            const KIND: Kind = Kind::Int;
-            const NULLABLE: bool = true;
-            const SUFFIX: &'static str = $suffix;
-
-            fn push(self, column: &mut Packed) {
-                column.push(self.map_or(NONE, $get));
-            }
-        }
-    )*};
-}
-quantities! {
-    u64, u64::from, "";
-    Bytes, Bytes::get, "_bytes";
-    Rate, Rate::bps, "_bps";
-    Duration, Duration::as_nanos, "_ns";
-    Instant, Instant::as_nanos, "_ns";
+    fn bits(self) -> u64;
 }
 
-/// Other types: how their cell is made.
-macro_rules! plain {
-    ($($type:ty, $kind:ident, $cell:expr;)*) => {$(
-        impl Cell for $type {
-            type Cells = Packed;
-            const KIND: Kind = Kind::$kind;
+#[duplicate_item(
+    Value       Stored  Suffix      number;
+    [u64]       [Int]   [""]        [u64::from];
+    [Bytes]     [Int]   ["_bytes"]  [Bytes::get];
+    [Rate]      [Int]   ["_bps"]    [Rate::bps];
+    [Duration]  [Int]   ["_ns"]     [Duration::as_nanos];
+    [Instant]   [Int]   ["_ns"]     [Instant::as_nanos];
+    [u32]       [Id]    [""]        [u64::from];
+    [f64]       [Real]  [""]        [f64::to_bits];
+    [bool]      [Flag]  [""]        [u64::from];
+)]
+impl Number for Value {
+    const KIND: Kind = Kind::Stored;
+    const SUFFIX: &'static str = Suffix;
 
-            fn push(self, column: &mut Packed) {
-                column.push($cell(self));
-            }
-        }
-
-        impl Cell for Option<$type> {
-            type Cells = Packed;
-            const KIND: Kind = Kind::$kind;
-            const NULLABLE: bool = true;
-
-            fn push(self, column: &mut Packed) {
-                column.push(self.map_or(NONE, $cell));
-            }
-        }
-    )*};
+    fn bits(self) -> u64 {
+        number(self)
+    }
 }
-plain! {
-    u32, Id, u64::from;
-    f64, Real, f64::to_bits;
-    bool, Flag, u64::from;
+
+impl<T: Number> Cell for T {
+    type Cells = Packed;
+    const KIND: Kind = T::KIND;
+    const SUFFIX: &'static str = T::SUFFIX;
+
+    fn push(self, column: &mut Packed) {
+        // An infinite quantity is present.
+        column.push(self.bits().min(NONE - 1));
+    }
+}
+
+impl<T: Number> Cell for Option<T> {
+    type Cells = Packed;
+    const KIND: Kind = T::KIND;
+    const NULLABLE: bool = true;
+    const SUFFIX: &'static str = T::SUFFIX;
+
+    fn push(self, column: &mut Packed) {
+        column.push(self.map_or(NONE, T::bits));
+    }
 }
 
 /// A name in a row: most are literals.

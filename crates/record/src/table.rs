@@ -113,7 +113,8 @@ macro_rules! table {
                     },
                     kind: <$type as $crate::column::Cell>::KIND,
                     nullable: <$type as $crate::column::Cell>::NULLABLE,
-                    since: $crate::table::since!($($since)?),
+                    // The first version, unless another is given.
+                    since: [$($since,)? 1][0],
                     doc: concat!($($doc),+),
                     words: <$type as $crate::column::Cell>::WORDS,
                 }),+],
@@ -147,17 +148,6 @@ macro_rules! table {
     };
 }
 pub(crate) use table;
-
-/// The version that introduced a column: the first unless another is given.
-macro_rules! since {
-    () => {
-        1
-    };
-    ($since:literal) => {
-        $since
-    };
-}
-pub(crate) use since;
 
 /// Whether a name has this suffix.
 pub(crate) const fn ends_in(name: &str, suffix: &str) -> bool {

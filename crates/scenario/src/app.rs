@@ -7,9 +7,10 @@ use serde::{Serialize, Serializer};
 use crate::diagnostic::Kind;
 use crate::document::{Node, Value};
 use crate::reader::{Read, Reader, choices, describe};
-use crate::section::plain_keys;
+use crate::section::Key;
 
-plain_keys!(App, AppChange);
+impl Key for App {}
+impl Key for AppChange {}
 
 impl Read for App {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {

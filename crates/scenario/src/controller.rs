@@ -8,9 +8,9 @@ use serde::{Serialize, Serializer};
 
 use crate::document::{Node, Value, join};
 use crate::reader::{Read, Reader};
-use crate::section::plain_keys;
+use crate::section::Key;
 
-plain_keys!(ControllerChoice);
+impl Key for ControllerChoice {}
 
 /// A controller and its options. The existing names and options are not known here.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,9 +13,11 @@ use crate::limits;
 use crate::link::LinkKeyChanges;
 use crate::reader::{Read, Reader};
 use crate::scenario::Scenario;
-use crate::section::{plain_keys, section};
+use crate::section::{Key, section};
 
-plain_keys!(When, RateChange, Vec<Event>);
+impl Key for When {}
+impl Key for RateChange {}
+impl Key for Vec<Event> {}
 
 section! {
     /// A change, and when it happens. Each event happens once.

@@ -1,5 +1,6 @@
 //! `[[flows]]`: the senders.
 
+use duplicate::duplicate;
 use paceline_units::options::Choice as _;
 use paceline_units::{
     Acks, App, Bytes, Crypto, Direction, Duration, EcnFeedback, Recovery, StackName,
@@ -15,9 +16,9 @@ use crate::host::HostSection;
 use crate::limits;
 use crate::packets::Packets;
 use crate::reader::{Read, Reader};
-use crate::section::{Key, plain_keys, section};
+use crate::section::{Key, section};
 
-plain_keys!(Vec<FlowGroup>);
+impl Key for Vec<FlowGroup> {}
 
 section! {
     /// One flow, or several alike.
@@ -193,45 +194,6 @@ impl From<Acks> for AckPolicy {
     }
 }
 
-/// A section that is also written as a name alone, from which it is made.
-macro_rules! name_or_table {
-    ($(#[$doc:meta])* $choice:ident = $schema:literal: $name:ty, $section:ty) => {
-        $(#[$doc])*
-        #[derive(PartialEq, Serialize, JsonSchema)]
-        #[serde(untagged)]
-        #[schemars(rename = $schema)]
-        enum $choice {
-            Name($name),
-            Table($section),
-        }
-
-        plain_keys!($choice);
-
-        impl Read for $choice {
-            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-                match &node.value {
-                    Value::Text(_) => Read::read(node, key, reader).map(Self::Name),
-                    _ => Read::read(node, key, reader).map(Self::Table),
-                }
-            }
-        }
-
-        impl From<$choice> for $section {
-            fn from(choice: $choice) -> Self {
-                match choice {
-                    $choice::Name(name) => name.into(),
-                    $choice::Table(section) => section,
-                }
-            }
-        }
-    };
-}
-
-name_or_table! {
-    /// When the receiver acknowledges: a policy's name, or a table.
-    AckChoice = "Ack": Acks, AckPolicy
-}
-
 const RECOVERY: Honoured = simulated("how a kernel recovers from loss cannot be chosen");
 
 /// A kernel recovers as `linux` says, so that one file runs on all engines; the default stands for
@@ -270,7 +232,39 @@ impl From<Recovery> for RecoverySection {
     }
 }
 
-name_or_table! {
-    /// How the sender recovers from loss: a kind, or a table of its options.
-    RecoveryChoice = "Recovery": Recovery, RecoverySection
+// Sections that are also written as a name alone, from which they are made.
+duplicate! {
+    [
+        Choice            title         Word        Section            about;
+        [AckChoice]  ["Ack"]  [Acks]  [AckPolicy]  ["When the receiver acknowledges: a policy's name, or a table."];
+        [RecoveryChoice]  ["Recovery"]  [Recovery]  [RecoverySection]  ["How the sender recovers from loss: a kind, or a table of its options."];
+    ]
+    #[doc = about]
+    #[derive(PartialEq, Serialize, JsonSchema)]
+    #[serde(untagged)]
+    #[schemars(rename = title)]
+    enum Choice {
+        Name(Word),
+        Table(Section),
+    }
+
+    impl Key for Choice {}
+
+    impl Read for Choice {
+        fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+            match &node.value {
+                Value::Text(_) => Read::read(node, key, reader).map(Self::Name),
+                _ => Read::read(node, key, reader).map(Self::Table),
+            }
+        }
+    }
+
+    impl From<Choice> for Section {
+        fn from(choice: Choice) -> Self {
+            match choice {
+                Choice::Name(name) => name.into(),
+                Choice::Table(section) => section,
+            }
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::link_keys::{Ended, link_keys};
 use crate::packets::Packets;
 use crate::queue::{NEEDS_SIZE, Queue};
 use crate::reader::{Read, Reader, Table, choices};
-use crate::section::{Key, Properties, plain_keys, section};
+use crate::section::{Key, Properties, section};
 
 link_keys! {
     /// Which packets are lost on the way.
@@ -131,7 +131,7 @@ impl PathSection {
     }
 }
 
-plain_keys!(RateSource);
+impl Key for RateSource {}
 
 /// Where the capacity comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]

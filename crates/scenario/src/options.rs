@@ -1,5 +1,6 @@
 //! Reads and checks options by their descriptions.
 
+use duplicate::duplicate_item;
 use paceline_units::options::{OptionInfo, OptionKind, OptionValue, Parameters};
 use paceline_units::{
     BurstLoss, Bytes, Duration, Frequency, Gain, Hold, Policer, Rate, Reorder, Size,
@@ -100,32 +101,30 @@ pub(crate) fn check(
     }
 }
 
-/// Plain values that are tables of options.
-macro_rules! tables {
-    ($($parameters:ty: $takes:literal;)*) => {$(
-        impl Read for $parameters {
-            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-                let mut table = reader.table(node, key, $takes)?;
-                let options = read(&mut table, (0..).map_while(Self::info));
-                table.finish();
-                // Bounds are checked later, so that one error does not hide another.
-                options.map(|options| Self::holding(&options))
-            }
-        }
-
-        impl Key for $parameters {
-            fn check(&self, key: &str, found: &mut Findings) {
-                let values: Options =
-                    Self::OPTIONS.iter().map(|option| (option.name, (option.get)(self))).collect();
-                check(key, (0..).map_while(Self::info), &values, found);
-            }
-
-        }
-    )*};
+#[duplicate_item(
+    Listed        takes;
+    [BurstLoss]  ["a share or a table"];
+    [Policer]    ["a table such as { rate = \"10 Mbit/s\", burst = \"100 kB\" }"];
+    [Reorder]    ["a table such as { probability = \"1 %\", delay = \"20 ms\" }"];
+    [Hold]       ["a table such as { packets = 3, delay = \"60 ms\" }"];
+)]
+impl Read for Listed {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, takes)?;
+        let options = read(&mut table, (0..).map_while(Self::info));
+        table.finish();
+        // Bounds are checked later, so that one error does not hide another.
+        options.map(|options| Self::holding(&options))
+    }
 }
-tables! {
-    BurstLoss: "a share or a table";
-    Policer: "a table such as { rate = \"10 Mbit/s\", burst = \"100 kB\" }";
-    Reorder: "a table such as { probability = \"1 %\", delay = \"20 ms\" }";
-    Hold: "a table such as { packets = 3, delay = \"60 ms\" }";
+
+#[duplicate_item(Listed; [BurstLoss]; [Policer]; [Reorder]; [Hold])]
+impl Key for Listed {
+    fn check(&self, key: &str, found: &mut Findings) {
+        let values: Options = Self::OPTIONS
+            .iter()
+            .map(|option| (option.name, (option.get)(self)))
+            .collect();
+        check(key, (0..).map_while(Self::info), &values, found);
+    }
 }

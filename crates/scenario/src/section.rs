@@ -62,12 +62,6 @@ pub(crate) fn key_name(field: &'static str) -> &'static str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
-/// Types without bounds, and without keys, of their own.
-macro_rules! plain_keys {
-    ($($type:ty),* $(,)?) => { $(impl $crate::section::Key for $type {})* };
-}
-pub(crate) use plain_keys;
-
 /// Only as the value of a key: a written key has a value.
 impl<T: Read> Read for Option<T> {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
@@ -96,42 +90,6 @@ impl<T: Key> Key for Option<T> {
         }
     }
 }
-
-/// The value to check against a bound: a written one, or a default.
-pub(crate) trait Bounded {
-    type Value;
-
-    fn value(&self) -> Option<Self::Value>;
-}
-
-macro_rules! bounded {
-    ($($type:ty),*) => {$(
-        impl Bounded for $type {
-            type Value = Self;
-
-            fn value(&self) -> Option<Self> {
-                Some(*self)
-            }
-        }
-
-        impl Bounded for Option<$type> {
-            type Value = $type;
-
-            fn value(&self) -> Self {
-                *self
-            }
-        }
-    )*};
-}
-bounded!(
-    paceline_units::Rate,
-    paceline_units::Duration,
-    paceline_units::Bytes,
-    paceline_units::Gain,
-    crate::packets::Packets,
-    u32,
-    u64
-);
 
 /// The keys of a table, for its schema.
 pub(crate) struct Properties {
@@ -252,7 +210,7 @@ macro_rules! section {
                 $(
                     let key = $crate::section::key_of::<$type>(at, $crate::section::key_name(stringify!($field)));
                     $crate::section::Key::check(&self.$field, &key, found);
-                    $(if let Some(value) = $crate::section::Bounded::value(&self.$field) {
+                    $(if let Some(value) = Option::from(self.$field) {
                         ($bound)(found, &key, value);
                     })?
                 )*

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use duplicate::duplicate_item;
 use paceline_units::options::Choice;
 use paceline_units::{
     AckFilter, Acks, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency, Gain,
@@ -11,27 +12,14 @@ use paceline_units::{
 use crate::document::{Node, Value};
 use crate::packets::Packets;
 use crate::reader::{Read, Reader, choices, unit_hint};
-use crate::section::plain_keys;
+use crate::section::Key;
 
-plain_keys!(
-    Rate,
-    Duration,
-    Bytes,
-    Gain,
-    Size,
-    Packets,
-    EcnFeedback,
-    StackName,
-    Crypto,
-    Direction,
-    AckFilter,
-    bool,
-    u32,
-    u64,
-    String,
-    PathBuf,
-    Vec<String>,
-);
+#[duplicate_item(
+    Plain;
+    [Rate]; [Duration]; [Bytes]; [Gain]; [Size]; [Packets]; [bool]; [u32]; [u64]; [String]; [PathBuf]; [Vec<String>];
+    [EcnFeedback]; [StackName]; [Crypto]; [Direction]; [AckFilter];
+)]
+impl Key for Plain {}
 
 impl Read for Packets {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
@@ -54,24 +42,18 @@ impl Read for Packets {
     }
 }
 
-macro_rules! words {
-    ($($choice:ty: $wanted:literal;)*) => {$(
-        impl Read for $choice {
-            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-                let word = reader.word(node, key, $wanted, Self::WORDS)?;
-                Self::of(word)
-            }
+#[duplicate_item(
+    Word; [Acks]; [Recovery]; [EcnFeedback]; [StackName]; [Crypto]; [Direction]; [AckFilter]
+)]
+impl Read for Word {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let words: Vec<_> = Self::WORDS.iter().map(|w| format!("\"{w}\"")).collect();
+        let mut wanted = words.join(", ");
+        if let Some((first, last)) = wanted.rsplit_once(", ") {
+            wanted = format!("{first} or {last}");
         }
-    )*};
-}
-words! {
-    Acks: "\"delayed\" or \"linux\"";
-    Recovery: "\"rack-prr\", \"linux\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
-    EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
-    StackName: "\"paceline\", \"quinn\", \"noq\" or \"guest\"";
-    Crypto: "\"null\" or \"tls\"";
-    Direction: "\"down\" or \"up\"";
-    AckFilter: "\"off\", \"cake\" or \"cake-aggressive\"";
+        Self::of(reader.word(node, key, &wanted, Self::WORDS)?)
+    }
 }
 
 impl Read for Size {
@@ -124,20 +106,17 @@ impl Read for Frequency {
     }
 }
 
-macro_rules! quantities {
-    ($($unit:ident: $name:literal, $example:literal;)*) => {$(
-        impl Read for $unit {
-            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-                reader.quantity(node, key, ($name, $example), $unit::parse)
-            }
-        }
-    )*};
-}
-quantities! {
-    Rate: "rate", "50 Mbit/s";
-    Duration: "time", "40 ms";
-    Bytes: "volume", "250 kB";
-    Gain: "share", "2 %";
+#[duplicate_item(
+    Amount      name      example;
+    [Rate]      ["rate"]    ["50 Mbit/s"];
+    [Duration]  ["time"]    ["40 ms"];
+    [Bytes]     ["volume"]  ["250 kB"];
+    [Gain]      ["share"]   ["2 %"];
+)]
+impl Read for Amount {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        reader.quantity(node, key, (name, example), Amount::parse)
+    }
 }
 
 impl Read for bool {

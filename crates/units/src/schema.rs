@@ -4,6 +4,7 @@ use alloc::borrow::{Cow, ToOwned};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use duplicate::duplicate_item;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value as Json};
 
@@ -95,50 +96,43 @@ pub fn table(
     schema
 }
 
-macro_rules! of_options {
-    ($($parameters:ident),*) => {$(
-        impl JsonSchema for $parameters {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($parameters).into()
-            }
+#[duplicate_item(Table; [BurstLoss]; [Policer]; [Reorder]; [Hold])]
+impl JsonSchema for Table {
+    fn schema_name() -> Cow<'static, str> {
+        stringify!(Table).into()
+    }
 
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                table(Self::ABOUT, (0..).map_while(Self::info), generator)
-            }
-        }
-    )*};
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        table(Self::ABOUT, (0..).map_while(Self::info), generator)
+    }
 }
-of_options!(BurstLoss, Policer, Reorder, Hold);
 
-macro_rules! of_words {
-    ($($choice:ident = $name:literal),*) => {$(
-        impl JsonSchema for $choice {
-            fn schema_name() -> Cow<'static, str> {
-                $name.into()
-            }
+#[duplicate_item(
+    Word           title;
+    [Recovery]     ["RecoveryKind"];
+    [EcnFeedback]  ["EcnKind"];
+    [StackName]    ["Stack"];
+    [Crypto]       ["Crypto"];
+    [Direction]    ["Direction"];
+    [AckFilter]    ["AckFilter"];
+    [Acks]         ["Acks"];
+)]
+impl JsonSchema for Word {
+    fn schema_name() -> Cow<'static, str> {
+        title.into()
+    }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                let words: Vec<Json> = Self::WORDS
-                    .iter()
-                    .zip(Self::DOCS)
-                    .map(|(word, doc)| {
-                        json_schema!({ "description": doc.trim(), "type": "string", "const": word }).into()
-                    })
-                    .collect();
-                json_schema!({ "description": Self::ABOUT.trim(), "oneOf": words })
-            }
-        }
-    )*};
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<Json> = Self::WORDS
+            .iter()
+            .zip(Self::DOCS)
+            .map(|(word, doc)| {
+                json_schema!({ "description": doc.trim(), "type": "string", "const": word }).into()
+            })
+            .collect();
+        json_schema!({ "description": Self::ABOUT.trim(), "oneOf": words })
+    }
 }
-of_words!(
-    Recovery = "RecoveryKind",
-    EcnFeedback = "EcnKind",
-    StackName = "Stack",
-    Crypto = "Crypto",
-    Direction = "Direction",
-    AckFilter = "AckFilter",
-    Acks = "Acks"
-);
 
 impl JsonSchema for Loss {
     fn schema_name() -> Cow<'static, str> {

@@ -4,6 +4,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::str::FromStr;
 
+use duplicate::{duplicate, duplicate_item};
+
 use ::serde::de::{self, Deserialize, Deserializer, Visitor};
 use ::serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -28,57 +30,56 @@ impl<T: FromStr<Err = ParseError>> Visitor<'_> for Text<T> {
     }
 }
 
-macro_rules! as_text {
-    ($($unit:ident: $quantity:ident, $get:ident, $new:ident, $number:ty;)*) => {$(
-        impl Serialize for $unit {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                if serializer.is_human_readable() {
-                    serializer.collect_str(self)
-                } else {
-                    self.$get().serialize(serializer)
-                }
+duplicate! {
+    [
+        Amount     QUANTITY  get_number    of_number         Number;
+        [Rate]     [RATE]    [bps]         [from_bps]        [u64];
+        [Duration] [TIME]    [as_nanos]    [from_nanos]      [u64];
+        [Bytes]    [VOLUME]  [get]         [new]             [u64];
+        [Gain]     [SHARE]   [millionths]  [from_millionths] [u32];
+    ]
+    impl Serialize for Amount {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if serializer.is_human_readable() {
+                serializer.collect_str(self)
+            } else {
+                self.get_number().serialize(serializer)
             }
         }
+    }
 
-        impl<'de> Deserialize<'de> for $unit {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                if deserializer.is_human_readable() {
-                    deserializer.deserialize_str(Text(&$quantity, PhantomData))
-                } else {
-                    <$number>::deserialize(deserializer).map(Self::$new)
-                }
+    impl<'de> Deserialize<'de> for Amount {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            if deserializer.is_human_readable() {
+                deserializer.deserialize_str(Text(&QUANTITY, PhantomData))
+            } else {
+                <Number>::deserialize(deserializer).map(Self::of_number)
             }
         }
+    }
 
-        #[cfg(feature = "schema")]
-        impl schemars::JsonSchema for $unit {
-            fn schema_name() -> alloc::borrow::Cow<'static, str> {
-                stringify!($unit).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                let mut units = alloc::string::String::new();
-                for unit in $quantity.units {
-                    if !units.is_empty() {
-                        units.push('|');
-                    }
-                    units.push_str(unit.symbol);
-                }
-                schemars::json_schema!({
-                    "type": "string",
-                    "description": alloc::format!("A {} such as \"{}\"", $quantity.name, $quantity.example),
-                    "pattern": alloc::format!("^\\s*\\+?[0-9]+(\\.[0-9]+)?\\s*({units})\\s*$"),
-                    "examples": [$quantity.example],
-                })
-            }
+    #[cfg(feature = "schema")]
+    impl schemars::JsonSchema for Amount {
+        fn schema_name() -> alloc::borrow::Cow<'static, str> {
+            stringify!(Amount).into()
         }
-    )*};
-}
-as_text! {
-    Rate: RATE, bps, from_bps, u64;
-    Duration: TIME, as_nanos, from_nanos, u64;
-    Bytes: VOLUME, get, new, u64;
-    Gain: SHARE, millionths, from_millionths, u32;
+
+        fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+            let mut units = alloc::string::String::new();
+            for unit in QUANTITY.units {
+                if !units.is_empty() {
+                    units.push('|');
+                }
+                units.push_str(unit.symbol);
+            }
+            schemars::json_schema!({
+                "type": "string",
+                "description": alloc::format!("A {} such as \"{}\"", QUANTITY.name, QUANTITY.example),
+                "pattern": alloc::format!("^\\s*\\+?[0-9]+(\\.[0-9]+)?\\s*({units})\\s*$"),
+                "examples": [QUANTITY.example],
+            })
+        }
+    }
 }
 
 /// A point in time has no text form.
@@ -94,50 +95,32 @@ impl<'de> Deserialize<'de> for Instant {
     }
 }
 
-macro_rules! as_shown {
-    ($($type:ty),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-    )*};
+#[duplicate_item(Shown; [Frequency]; [Size])]
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
-as_shown!(Frequency, Size);
 
-macro_rules! as_word {
-    ($($choice:ty),*) => {$(
-        impl Serialize for $choice {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.word())
-            }
-        }
-    )*};
+#[duplicate_item(
+    Word; [AckFilter]; [Acks]; [Recovery]; [EcnFeedback]; [StackName]; [Crypto]; [Direction]
+)]
+impl Serialize for Word {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
 }
-as_word!(
-    AckFilter,
-    Acks,
-    Recovery,
-    EcnFeedback,
-    StackName,
-    Crypto,
-    Direction
-);
 
-macro_rules! as_options {
-    ($($parameters:ty),*) => {$(
-        impl Serialize for $parameters {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut map = serializer.serialize_map(Some(Self::OPTIONS.len()))?;
-                for option in Self::OPTIONS {
-                    map.serialize_entry(option.name, &(option.get)(self))?;
-                }
-                map.end()
-            }
+#[duplicate_item(Table; [BurstLoss]; [Policer]; [Reorder]; [Hold])]
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Self::OPTIONS.len()))?;
+        for option in Self::OPTIONS {
+            map.serialize_entry(option.name, &(option.get)(self))?;
         }
-    )*};
+        map.end()
+    }
 }
-as_options!(BurstLoss, Policer, Reorder, Hold);
 
 /// As in a scenario.
 impl Serialize for OptionValue {
