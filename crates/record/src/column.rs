@@ -114,10 +114,6 @@ pub(crate) fn saturate(value: u64) -> i64 {
 /// The type of a row's field, which determines the type of its column.
 ///
 /// An `Option` makes the column nullable; an infinite quantity in it is null.
-#[diagnostic::on_unimplemented(
-    message = "a column cannot hold `{Self}`",
-    note = "columns hold u32 (a flow or link), u64, Bytes, Rate, Duration, Instant, f64, bool, Text or an enumeration of `words!`, or an Option of these"
-)]
 pub(crate) trait Cell {
     /// How the column is stored.
     type Cells: Cells;
@@ -313,6 +309,10 @@ fn primitive<T: ArrowPrimitiveType>(cells: &[u64], value: impl Fn(u64) -> T::Nat
 }
 
 /// A value that is stored as a number.
+#[diagnostic::on_unimplemented(
+    message = "a column cannot hold `{Self}`",
+    note = "columns hold u32 (a flow or link), u64, Bytes, Rate, Duration, Instant, f64, bool, Text or an enumeration of `words!`, or an Option of these"
+)]
 pub(crate) trait Number: Copy {
     const KIND: Kind;
     const SUFFIX: &'static str;
