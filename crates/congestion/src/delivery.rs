@@ -135,9 +135,22 @@ impl Delivery {
     /// `OnPacketSent` (4.1.2.2): returns the state to keep with a packet of `size` bytes that
     /// departs at `send_time` with `in_flight` before it.
     pub fn on_send(&mut self, send_time: Instant, size: u32, in_flight: Bytes) -> PacketState {
+        self.on_send_after(send_time, size, in_flight, in_flight == Bytes::ZERO)
+    }
+
+    /// [`Self::on_send`], if the interval starts with this packet only if `nothing` may still
+    /// arrive (Linux's `packets_out`; the draft's pull request 56). After a spurious loss the data
+    /// in flight, an estimate, may be zero although everything arrives.
+    pub fn on_send_after(
+        &mut self,
+        send_time: Instant,
+        size: u32,
+        in_flight: Bytes,
+        nothing: bool,
+    ) -> PacketState {
         self.sent += Bytes::new(u64::from(size));
         let goes_on = self.pacer_below && !self.is_app_limited() && self.delivered > Bytes::ZERO;
-        if in_flight == Bytes::ZERO && !goes_on {
+        if nothing && !goes_on {
             self.first_send_time = send_time;
             self.delivered_time = send_time;
         }
@@ -285,6 +298,22 @@ mod tests {
         delivery.on_delivered(Instant::from_nanos(1), &token, 0, false);
         delivery.on_repeated(Bytes::new(700));
         assert_eq!(delivery.delivered(), Bytes::new(1700));
+    }
+
+    /// Ten packets are declared lost 500 ms after the last delivery, and arrive all the same. Pull
+    /// request 56: the next sample covers the time since that delivery.
+    #[test]
+    fn after_a_spurious_loss_the_interval_goes_on_if_packets_are_unacknowledged() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        for (nothing, interval) in [(true, 40), (false, 540)] {
+            let mut delivery = Delivery::default();
+            let first = delivery.on_send(at(0), 1000, Bytes::ZERO);
+            delivery.on_delivered(at(40), &first, 0, false);
+            delivery.sample();
+            let token = delivery.on_send_after(at(540), 1000, Bytes::ZERO, nothing);
+            delivery.on_delivered(at(580), &token, 1, false);
+            assert_eq!(delivery.sample().interval, Duration::from_millis(interval));
+        }
     }
 
     /// Nothing waits for discarded packets: neither the application-limited mark nor the volumes.

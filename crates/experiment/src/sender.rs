@@ -16,6 +16,7 @@ pub fn sender_config(group: &FlowGroup, mss: u32) -> SenderConfig {
         f_rto: recovery.f_rto,
         limited_transmit: recovery.limited_transmit,
         undo: recovery.undo,
+        sample_unacknowledged: recovery.sample_unacknowledged,
         max_ack_delay: group.ack.delay,
         max_burst: group.max_burst,
         tso_defer: group.tso_defer,

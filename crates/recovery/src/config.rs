@@ -28,6 +28,9 @@ pub struct SenderConfig {
     pub limited_transmit: bool,
     /// Whether timestamps (RFC 3522) and DSACKs (RFC 3708) may show an episode to be spurious.
     pub undo: bool,
+    /// Whether a rate sample's interval starts with a packet only if no other is unacknowledged
+    /// (the draft's pull request 56), not if none is in flight.
+    pub sample_unacknowledged: bool,
     /// The probe timeout's allowance for the receiver's delayed ACK when one segment is in flight.
     pub max_ack_delay: Duration,
     /// The maximum burst, instead of the controller's quantum.
@@ -70,6 +73,7 @@ impl Default for SenderConfig {
             f_rto: true,
             limited_transmit: true,
             undo: true,
+            sample_unacknowledged: false,
             max_ack_delay: Duration::from_millis(200),
             max_burst: None,
             push: false,

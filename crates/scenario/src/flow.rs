@@ -218,6 +218,10 @@ section! {
         f_rto: bool = true, on RECOVERY;
         /// Whether timestamps (RFC 3522) and DSACKs may show losses to be spurious.
         undo: bool = true, on RECOVERY;
+        /// Whether the interval of a delivery-rate sample starts with a packet only if no other is
+        /// unacknowledged, as in Linux and in pull request 56 of draft-ietf-ccwg-bbr, not if none is
+        /// estimated to be in flight (draft-ietf-ccwg-bbr-06 4.1.2.2).
+        sample_unacknowledged: bool = false, on RECOVERY;
         /// Whether the first duplicate ACKs send new data (RFC 3042).
         limited_transmit: bool = true, on RECOVERY;
     }

@@ -1,6 +1,6 @@
 //! The response to loss (5.5.10.2), recovery (5.6.4.4), and undo (5.5.11).
 
-use paceline_units::{Bytes, Gain};
+use paceline_units::{Bytes, Gain, Instant};
 
 use super::{Bbr3, State, UndoState};
 use crate::Lost;
@@ -37,7 +37,10 @@ impl Bbr3 {
         let lost = loss.lost_since_send();
         if self.is_inflight_too_high(lost, loss.packet.tx_in_flight) {
             let inflight = self.inflight_at_loss(loss, lost);
-            self.handle_inflight_too_high(loss, inflight);
+            if self.state == State::Up {
+                self.undo_state = UndoState::Up;
+            }
+            self.handle_inflight_too_high(loss.now, loss.packet.app_limited, inflight);
         }
     }
 
@@ -55,15 +58,19 @@ impl Bbr3 {
     }
 
     /// `HandleInflightTooHigh` (5.5.10.2).
-    fn handle_inflight_too_high(&mut self, loss: &Lost, inflight: Bytes) {
+    pub(super) fn handle_inflight_too_high(
+        &mut self,
+        now: Instant,
+        app_limited: bool,
+        inflight: Bytes,
+    ) {
         self.prev_probe_too_high = true;
         self.is_bw_probe_sample = false; // only react once per bandwidth probe
-        if !loss.packet.app_limited {
+        if !app_limited {
             self.inflight_longterm = inflight.max(self.target_inflight() * self.parameters.beta);
         }
         if self.state == State::Up {
-            self.undo_state = UndoState::Up;
-            self.start_probe_bw_down(loss.now);
+            self.start_probe_bw_down(now);
         }
     }
 

@@ -7,6 +7,7 @@
 //! control parameters (`control`).
 
 mod control;
+mod ecn;
 mod loss;
 mod max_filter;
 mod model;
@@ -18,14 +19,16 @@ pub mod swift;
 #[cfg(test)]
 mod tests;
 
-use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
+use paceline_units::{Bytes, Duration, Ecn, Gain, Instant, Rate};
 
 use crate::state::state;
 use crate::words::words;
 use crate::{
     Ack, Config, Controller, Cue, Described, Lost, RecoveryWindow, Rng, Sent, Signals, Value,
 };
+use ecn::Marks;
 use max_filter::MaxFilter;
+use parameters::EcnResponse;
 pub use parameters::Parameters;
 
 words! {
@@ -131,6 +134,8 @@ pub struct Bbr3 {
     /// A loss was detected within fast recovery since the last ACK.
     is_loss_in_fast_recovery: bool,
     prior_cwnd: Bytes,
+    /// For `ecn`.
+    marks: Marks,
 
     // Full pipe (5.3.1.2).
     full_bw: Rate,
@@ -222,6 +227,7 @@ impl Bbr3 {
             in_recovery: false,
             is_loss_in_fast_recovery: false,
             prior_cwnd: Bytes::ZERO,
+            marks: Marks::default(),
             full_bw: Rate::ZERO,
             full_bw_count: 0,
             full_bw_now: false,
@@ -276,11 +282,13 @@ impl Described for Bbr3 {
     const SUMMARY: &'static str = "BBRv3 as the IETF draft says";
     const SOURCE: &'static str = "draft-ietf-ccwg-bbr-06";
     const PHASES: &'static [&'static str] = State::WORDS;
-    const MAX_SIZE: usize = 560;
+    const MAX_SIZE: usize = 592;
 
-    fn needs(_parameters: &Self::Parameters) -> Signals {
+    fn needs(parameters: &Self::Parameters) -> Signals {
         Signals {
             pacing: true,
+            marks: parameters.ecn != EcnResponse::None,
+            mark_counts: parameters.ecn == EcnResponse::Alpha,
             ..Signals::NONE
         }
     }
@@ -308,6 +316,9 @@ impl Controller for Bbr3 {
             self.round_start = false;
             self.continue_probe_rtt(ack);
             return;
+        }
+        if self.parameters.ecn != EcnResponse::None {
+            self.note_marks(ack);
         }
         let rate = ack.sample.delivery_rate();
         if ack.sample.has_data {
@@ -384,6 +395,13 @@ impl Controller for Bbr3 {
 
     fn recovery_window(&self) -> RecoveryWindow {
         RecoveryWindow::Controller
+    }
+
+    fn ecn(&self) -> Ecn {
+        match self.parameters.ecn {
+            EcnResponse::None => Ecn::NotEct,
+            EcnResponse::Alpha | EcnResponse::Loss => Ecn::Ect0,
+        }
     }
 
     fn marks_app_limited(&self) -> bool {

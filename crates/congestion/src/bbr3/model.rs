@@ -13,6 +13,7 @@ impl Bbr3 {
             self.start_round();
             self.round_count = self.round_count.saturating_add(1);
             self.rounds_since_probe_up = self.rounds_since_probe_up.saturating_add(1);
+            self.end_round_of_marks();
         }
     }
 
@@ -65,6 +66,7 @@ impl Bbr3 {
     /// `ResetCongestionSignals` (5.5.10.3).
     pub(super) fn reset_congestion_signals(&mut self) {
         self.is_loss_in_round = false;
+        self.marks.in_loss_round = false;
         self.bw_latest = Rate::ZERO;
         self.inflight_latest = Bytes::ZERO;
     }
@@ -75,11 +77,13 @@ impl Bbr3 {
         if !self.loss_round_start {
             return;
         }
+        let marked = self.marked_inflight();
         // AdaptLowerBoundsFromCongestion
         if !self.state.is_probing() && self.is_loss_in_round {
             self.init_lower_bounds();
             self.loss_lower_bounds();
         }
+        self.inflight_shortterm = self.inflight_shortterm.min(marked);
         self.is_loss_in_round = false;
     }
 

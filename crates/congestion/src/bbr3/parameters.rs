@@ -2,7 +2,21 @@
 
 use paceline_units::{Duration, Gain, parameters};
 
-use crate::options::thousandths;
+use crate::options::{choice, thousandths};
+
+choice! {
+    /// The response to ECN marks.
+    EcnResponse {
+        /// None: packets are not ECN-capable (3.7).
+        None = "none" default,
+        /// Linux's: a share of inflight_shortterm by the average of the marked share, as in DCTCP;
+        /// more than half of a sample ends a probe, two rounds of at least half end Startup. The
+        /// probe that Linux starts once marks cease is not included.
+        Alpha = "alpha",
+        /// A mark is a loss rate above LossThresh, as the draft's issue 7 proposes.
+        Loss = "loss",
+    }
+}
 
 parameters! {
     /// The options that a scenario may set; the defaults are the draft's.
@@ -77,6 +91,8 @@ parameters! {
         /// min_rtt rises only after a ProbeRTT in which the delivery rate fell to three quarters or
         /// less: half of a BDP in flight shows a path without a queue (the draft has no such rule)
         min_rtt_if_drained: Flag = false;
+        /// Response to ECN marks; the draft defines none (3.7)
+        ecn: Choice(EcnResponse) = EcnResponse::None;
     }
 }
 

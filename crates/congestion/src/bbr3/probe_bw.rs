@@ -110,7 +110,11 @@ impl Bbr3 {
                 return true;
             }
         }
-        let safe = !self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight);
+        let marked = self.has_high_marks(ack);
+        if marked {
+            self.end_marked_probe(ack);
+        }
+        let safe = !marked && !self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight);
         if safe && !self.inflight_longterm.is_infinite() {
             self.inflight_longterm = self.inflight_longterm.max(ack.sample.tx_in_flight);
             if self.state == State::Up {

@@ -462,3 +462,78 @@ fn lost(packets: u64) -> Lost {
         retransmission: false,
     }
 }
+
+/// In ProbeBW_UP with the option `ecn`, and an acknowledgment with one marked packet of `delivered`.
+fn marked(ecn: EcnResponse, delivered: u64) -> (Bbr3, Ack) {
+    let mut bbr = fresh(Some(Duration::from_millis(40)));
+    bbr.parameters.ecn = ecn;
+    bbr.full_bw_reached = true;
+    bbr.bw = Rate::from_bps(20_000_000);
+    bbr.state = State::Up;
+    bbr.is_bw_probe_sample = true;
+    let mut marked = ack();
+    marked.newly_marked = Some(Bytes::new(1000));
+    marked.sample.delivered = Bytes::new(delivered);
+    marked.sample.delivered_ce = Bytes::new(1000);
+    (bbr, marked)
+}
+
+#[test]
+fn a_mark_as_high_loss_ends_the_probe_and_counts_as_loss() {
+    let (mut bbr, marked) = marked(EcnResponse::Loss, 100_000);
+    assert_eq!(bbr.ecn(), Ecn::Ect0);
+    bbr.on_ack(&marked);
+    assert_eq!(bbr.state, State::Down);
+    assert!(bbr.prev_probe_too_high && !bbr.is_bw_probe_sample);
+    assert_eq!(
+        bbr.inflight_longterm,
+        Bytes::new(100_000),
+        "the data in flight at the mark"
+    );
+    assert_eq!(bbr.undo_state, UndoState::None, "a mark is never spurious");
+    let (mut bbr, marked) = self::marked(EcnResponse::Loss, 100_000);
+    bbr.state = State::Cruise;
+    bbr.note_marks(&marked);
+    assert!(bbr.is_loss_in_round);
+}
+
+#[test]
+fn with_alpha_more_than_half_of_a_sample_ends_the_probe() {
+    for (delivered, state) in [(2000, State::Up), (1999, State::Down)] {
+        let (mut bbr, marked) = marked(EcnResponse::Alpha, delivered);
+        bbr.on_ack(&marked);
+        assert_eq!(bbr.state, state, "{delivered}");
+        assert!(!bbr.is_loss_in_round);
+    }
+}
+
+#[test]
+fn alpha_cuts_a_third_of_itself_from_the_data_in_flight_and_leaves_the_rate() {
+    let (mut bbr, marked) = marked(EcnResponse::Alpha, 100_000);
+    bbr.state = State::Cruise;
+    bbr.cwnd = Bytes::new(90_000);
+    bbr.note_marks(&marked);
+    assert_eq!(
+        bbr.marked_inflight(),
+        Bytes::new(60_000),
+        "alpha starts at 1"
+    );
+    assert!(bbr.marked_inflight().is_infinite(), "once in a loss round");
+    assert!(bbr.bw_shortterm.is_infinite());
+    // A round of ten packets with one marked: 15/16 + 1/160.
+    let mut clean = ack();
+    clean.newly_acked = Bytes::new(9000);
+    bbr.note_marks(&clean);
+    bbr.end_round_of_marks();
+    bbr.note_marks(&marked);
+    assert_eq!(bbr.marked_inflight(), Bytes::new(61_687));
+}
+
+#[test]
+fn without_the_option_marks_mean_nothing() {
+    let (mut bbr, marked) = marked(EcnResponse::None, 1000);
+    assert_eq!(bbr.ecn(), Ecn::NotEct);
+    bbr.on_ack(&marked);
+    assert_eq!(bbr.state, State::Up);
+    assert!(!bbr.is_loss_in_round && bbr.inflight_shortterm.is_infinite());
+}
