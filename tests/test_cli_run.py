@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import paceline
 from conftest import SCENARIO, Command
 
 
@@ -68,6 +69,21 @@ def test_json_says_what_scripts_rely_on(cli: Command, scenario: Path) -> None:
     assert value["engine"].keys() == {"wall_ns", "packets", "events"}
     assert value["engine"]["packets"] > 100
     assert value["expect"] == []
+
+
+def test_json_has_the_digest_of_each_run(cli: Command, scenario: Path, tmp_path: Path) -> None:
+    def digests(*more: str) -> list[str]:
+        value = json.loads(cli("run", scenario, "--json", *more).stdout)
+        return [one for case in value.get("compare", [value]) for one in case["digests"]]
+
+    [one] = digests("--out", str(tmp_path / "one"))
+    assert one == paceline.Run.read(tmp_path / "one").digest
+    # The same if it is only read, and by every way to it.
+    assert digests("--out", str(tmp_path / "one")) == [one]
+    first, second = digests("--repeats", "2")
+    assert first == one != second
+    compared = digests("--set", 'run.compare=["bbr3", "reno"]')
+    assert len(set(compared)) == 2
 
 
 def test_repeats_are_told_together_and_one_by_one(

@@ -106,6 +106,9 @@ class Run(TypedDict):
         ]
     ]
     incomplete: NotRequired[Annotated[str, "Why it stopped before its end."]]
+    digests: NotRequired[
+        Annotated[list[str], "SHA-256 of each run's tables, by seed: equal runs have equal ones."]
+    ]
     reused: NotRequired[Annotated[Literal[True], "It already existed."]]
     reports: NotRequired[Annotated[list[str], "With `--report`, the files."]]
     cc: NotRequired[Annotated[str, "In a comparison, the controller of all flows."]]

@@ -304,8 +304,11 @@ class Batch:
         result["expect"] = self.plan.evaluate(list(values.items()))
         return result
 
-    def finish(self) -> dict[str, Any]:
-        """Write the summary of the runs, and the reports of existing runs; return the summary."""
+    def finish(self, *, digests: bool = True) -> dict[str, Any]:
+        """Write the summary of the runs, and the reports of existing runs; return the summary.
+
+        With `digests`, the summary has those of the runs, whose tables are read for them.
+        """
         result = self._result()
         if self.grouped and not (self.out / store.GROUP).exists():
             with store.replacing(self.out / store.GROUP) as fresh:
@@ -313,6 +316,11 @@ class Batch:
                 fresh.write_text(text + "\n", encoding="utf-8")
         if self.report:
             result["reports"] = [str(path) for path in self._reports()]
+        if digests:
+            for case, of_case in zip(self.cases, result.get("compare", [result]), strict=True):
+                of_case["digests"] = [
+                    Run.read(self.folder(case, seed)).digest for seed in sorted(case.runs)
+                ]
         return result
 
     def _reports(self) -> Iterator[Path]:

@@ -111,7 +111,7 @@ def run(
         except KeyboardInterrupt:
             _tell_interrupted(batch, results, options)
             return Exit.INTERRUPTED
-        results.append(batch.finish())
+        results.append(batch.finish(digests=options.json))
         if not options.json:
             show = show_comparison if batch.plan.compare else show_result
             show(results[-1], everything=options.everything)
