@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import paceline
 from conftest import SCENARIO, Command
+from paceline import guests
 from paceline.study.conformance import CaseError, Cases, judge, load
 
 ROOT = Path(__file__).parent.parent
@@ -318,3 +322,84 @@ def test_only_a_kernel_is_recorded(cli: Command, tmp_path: Path) -> None:
     result = cli("conformance", "--recovery", RECOVERY, "--live", "--record", tmp_path)
     assert result.returncode == 2
     assert "nothing is overwritten" in result.stderr
+
+
+#: A transport with a fixed window that goes through these states, 200 ms each, and reports them.
+STATES_IN_C = """
+#include <string.h>
+#define paceline_stack_get fixed_stack_get
+#include "{fixed}"
+#undef paceline_stack_get
+static paceline_string phase(const void *state) {{
+    static const char *const NAMES[] = {{{names}}};
+    const struct end *end = state;
+    size_t number = (size_t)(end->now / 200000000);
+    size_t count = sizeof NAMES / sizeof *NAMES;
+    const char *name = NAMES[number < count ? number : count - 1];
+    return (paceline_string){{name, strlen(name)}};
+}}
+uint32_t paceline_stack_get(size_t index, struct paceline_stack *out, size_t out_size) {{
+    static struct paceline_stack table;
+    uint32_t status = fixed_stack_get(index, &table, sizeof table);
+    table.phase = phase;
+    memcpy(out, &table, out_size < sizeof table ? out_size : sizeof table);
+    return status;
+}}
+"""
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Bring a stack whose controller enters these states; return the controller's name."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+
+    def brought(*names: str) -> str:
+        told = ", ".join(f'"{name}"' for name in names)
+        fixed = ROOT / "examples" / "transport-c" / "fixed.c"
+        source, library = tmp_path / "states.c", tmp_path / "states.so"
+        source.write_text(STATES_IN_C.format(fixed=fixed, names=told))
+        include = ["-I", str(ROOT / "include")]
+        command = [compiler, "-O1", "-fPIC", "-shared", *include, source, "-o", library]
+        subprocess.run(command, check=True)
+        guests.choose([guests.Guest.parse(f"states={library}")])
+        return "states:any"
+
+    yield brought
+    guests.choose(())
+
+
+def test_a_stack_that_reports_the_states_is_judged_by_them(
+    stack: Callable[..., str], tmp_path: Path
+) -> None:
+    folder = case_of(tmp_path, STEPS)
+    assert verdict_of(folder, stack("Startup", "Drain"))[0] == "pass"
+    assert verdict_of(folder, stack("Drain", "Startup"))[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("states", "why"),
+    [
+        (("",), "the record has no BBR states"),
+        (("SlowStart",), "the record has no BBR states"),
+        (("Startup", "ProbeBW"), "its PROBE_BW is not divided, as in BBRv1"),
+    ],
+)
+def test_a_stack_without_the_states_is_not_judged_by_them(
+    stack: Callable[..., str], tmp_path: Path, states: tuple[str, ...], why: str
+) -> None:
+    verdict, [line] = verdict_of(case_of(tmp_path, STEPS), stack(*states))
+    assert (verdict, why in line) == ("not applicable", True), line
+
+
+def test_a_stack_that_never_says_that_it_is_limited_is_not_judged_by_that(
+    stack: Callable[..., str], tmp_path: Path
+) -> None:
+    before, _, _ = STEPS.partition("query")
+    query = "SELECT COUNT(*) FILTER (WHERE NOT app_limited) = 0 AS holds FROM samples"
+    verdict, [line] = verdict_of(
+        case_of(tmp_path, f'{before}query = "{query}"\n'), stack("Startup")
+    )
+    assert verdict == "not applicable"
+    assert "it never says that the application limits it" in line

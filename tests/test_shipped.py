@@ -108,8 +108,9 @@ def test_a_controller_of_ones_own_is_judged_by_behaviour(cli: Command) -> None:
         "12-": "pass",
     }
     said = {case["id"][:3]: case["evidence"] for case in cases}
-    assert "depends on a BBR state" in said["07b"]
-    assert "steps 2, 3, 4 ask for BBR's state" in said["12-"]
+    assert "`mine` has no state `ProbeBW_UP`" in said["07b"]
+    assert "steps 3, 4 ask for variables of bbr3" in said["12-"]
+    assert "the record has no BBR states" in said["12-"]
     assert all(case["controller"] == "mine" for case in cases)
 
 

@@ -322,7 +322,7 @@ def names() -> list[str]:
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a controller is the user's or a stack's: it does not show BBR's state."""
+    """Whether a controller is the user's or a stack's: it does not show `bbr3`'s variables."""
     return ":" in name or any(guest.name == name for guest in _chosen)
 
 

@@ -137,8 +137,9 @@ def conformance(
 
     A controller runs the draft's test cases. It also runs on the draft's six baselines and on
     twelve random paths, where its packets are judged like those of a recording. A case passes if
-    each of its numbered steps holds in the record of its run, on every path. Steps about BBR's
-    states are not applicable to controllers from other projects. With --case, the command judges an
+    each of its numbered steps holds in the record of its run, on every path. A controller from
+    another project is judged by what it reports: steps about BBR's states apply if it reports them,
+    and steps about other variables of bbr3 do not apply. With --case, the command judges an
     existing run by test cases; the run must have their path and events.
 
     Without a target, the command replays golden traces of Linux, plays scripts for loss recovery,

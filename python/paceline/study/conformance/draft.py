@@ -52,6 +52,12 @@ _STATES = frozenset({"phase", "visit", "visits", "nth"})
 #: The beginning of the evidence of a step that uses a missing column.
 _ABSENT = "; not recorded: "
 
+#: The beginning of the evidence of a step about something that a controller does not report.
+_APART = "; not reported: "
+
+#: What is said of a controller whose samples are never application-limited.
+_NO_LIMIT = "it never says that the application limits it"
+
 #: What is said of a step about a change of the path, which only our own records have.
 _NO_CHANGES = "a recording does not have the changes of its path"
 
@@ -79,25 +85,22 @@ class Cases:
         self._jobs: list[Job] = []
         #: The case of each job.
         self._of: list[Case] = []
-        if guests.is_foreign(controller):
-            self._cases = [self._by_behaviour(case) for case in cases]
+        self._is_foreign = guests.is_foreign(controller)
+        if self._is_foreign:
+            self._cases = [self._without_columns(case) for case in cases]
         for case in self._cases:
             if case.steps:
                 self._plan(case)
 
-    def _by_behaviour(self, case: Case) -> Case:
-        """Keep the steps of a case that apply to a controller without BBR's states."""
-        events = read_toml(case.scenario).get("events", [])
-        if any(isinstance(event["when"], dict) and "enters" in event["when"] for event in events):
-            self._beyond[case.id] = "its scenario depends on a BBR state"
-            return replace(case, steps=())
+    def _without_columns(self, case: Case) -> Case:
+        """Keep the steps of a case that apply to a controller without `bbr3`'s columns."""
         (bbr3,) = (c for c in _paceline.controllers() if c["name"] == "bbr3")
-        states = _STATES.union(bbr3["state"])
-        steps = tuple(step for step in case.steps if not states & step.query.names)
+        columns = frozenset(bbr3["state"])
+        steps = tuple(step for step in case.steps if not columns & step.query.names)
         left = {step.number for step in case.steps} - {step.number for step in steps}
         if left:
             which = "each step asks" if not steps else f"steps {_listed(left)} ask"
-            self._beyond[case.id] = f"{which} for BBR's state"
+            self._beyond[case.id] = f"{which} for variables of bbr3"
         variants = tuple(
             replace(v, expected={n: why for n, why in v.expected.items() if n not in left})
             for v in case.variants
@@ -119,8 +122,8 @@ class Cases:
                 self._jobs.append(job)
                 self._of.append(case)
         except (ScenarioError, OSError, ValueError) as error:
-            if isinstance(error, ScenarioError) and ":" in self._controller:
-                self._beyond[case.id] = f"a stack does not run it: {error.diagnostics[0].message}"
+            if isinstance(error, ScenarioError) and self._is_foreign:
+                self._beyond[case.id] = f"it does not run it: {error.diagnostics[0].message}"
             else:
                 self._errors[case.id] = str(error)
 
@@ -143,7 +146,7 @@ class Cases:
                 resumed(book.recalled)
             batch.execute(
                 self._jobs,
-                lambda number, _, run: list(_judge(self._of[number], run, self._names)),
+                lambda number, _, run: self._judged(self._of[number], run),
                 executor=locally(threads),
                 store=book,
                 failures="collect",
@@ -153,6 +156,21 @@ class Cases:
         for number, case in enumerate(self._of):
             found.setdefault(case.id, []).append(book.outcomes[number])
         return [self._result(case, found.get(case.id, [])) for case in self._cases]
+
+    def _judged(self, case: Case, run: Run) -> list[Judged]:
+        """Judge a run; that of a controller of others only by what it reports."""
+        if not self._is_foreign:
+            return list(_judge(case, run, self._names))
+        apart: dict[int, str] = {}
+        if (reason := _stateless(run, self._names)) is not None:
+            waits = next(_states_awaited(case), None) is not None
+            apart = {s.number: reason for s in case.steps if waits or _STATES & s.query.names}
+        if not run.samples.filter(flow=0)["app_limited"].any():
+            asks = [s.number for s in case.steps if "app_limited" in s.query.names]
+            apart = dict.fromkeys(asks, _NO_LIMIT) | apart
+        case = replace(case, steps=tuple(s for s in case.steps if s.number not in apart))
+        left = [(None, number, f"{_APART}{why}", None) for number, why in sorted(apart.items())]
+        return [*left, *_judge(case, run, self._names)]
 
     def _result(self, case: Case, outcomes: Sequence[Outcome]) -> Result:
         """Judge a case by the results of each variant."""
@@ -177,6 +195,10 @@ class Cases:
                 held = does is True
                 where = f"{number} ({variant.name})" if variant.name else str(number)
                 says = steps[number].says
+                if found.startswith(_APART):
+                    unseen.pop(number, None)
+                    evidence.append(f"step {where} not applicable: {says}{found}")
+                    continue
                 line = f"step {where} {'holds' if held else 'does not hold'}: {says}{found}"
                 reason = absent or expected.get(number)
                 stale = held and number in variant.expected
@@ -197,6 +219,8 @@ class Cases:
             evidence.append(line)
             notable.append(line)
         verdict = "fail" if failed or unseen else "expected fail" if excused else "pass"
+        if not judged:
+            verdict = "not applicable"
         said = tuple(evidence), tuple(notable)
         return Result(case, self._controller, verdict, judged, kept, *said)
 
@@ -262,6 +286,14 @@ def has_states(run: Run, names: Names) -> bool:
     return any(phase in STATES for phase in visits_of(run, names)["phase"])
 
 
+def _stateless(run: Run, names: Names) -> str | None:
+    """Return why a record has none of the draft's states, if so."""
+    found = visits_of(run, names)["phase"]
+    if any(plain(phase) == "probebw" for phase in found.drop_nulls()):
+        return "its PROBE_BW is not divided, as in BBRv1"
+    return None if has_states(run, names) else NO_STATES
+
+
 def names_of(run: Run) -> Names:
     """Return the names of the first flow's controller for the draft's states and variables."""
     names = NAMES.get(str(run.flows["cc"][0]), Names())
@@ -292,13 +324,19 @@ def _unpacked(_: int, record: dict[str, Any]) -> list[Judged]:
     return [(held, number, found, absent) for held, number, found, absent in record["steps"]]
 
 
+def _states_awaited(case: Case) -> Iterator[tuple[int, str]]:
+    """Return each event of a scenario that waits for a state: its number, and the state."""
+    for number, event in enumerate(read_toml(case.scenario).get("events", [])):
+        when = event["when"]
+        if isinstance(when, dict) and "enters" in when:
+            yield number, when["enters"]
+
+
 def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
     """Return the settings that make a scenario's events wait for the controller's own states."""
-    document = read_toml(case.scenario)
-    for number, event in enumerate(document.get("events", [])):
-        when = event["when"]
-        if isinstance(when, dict) and when.get("enters") in names.states:
-            yield f"events.{number}.when.enters", names.states[when["enters"]]
+    for number, state in _states_awaited(case):
+        if state in names.states:
+            yield f"events.{number}.when.enters", names.states[state]
 
 
 def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
