@@ -11,9 +11,10 @@
 
 #include "paceline_controller.h"
 
-// The version of this interface. A library and a program work together if theirs are equal. A
-// table may grow at its end without a new version: `table_size` says how much of it is present.
-#define PACELINE_ENDPOINT_ABI_VERSION 1
+// The version of this interface. A program takes libraries of its own version and of earlier ones:
+// structures grow at their end, and what a library does not know of stays as the program has set it.
+// The table of functions may grow without a new version: `table_size` says how much of it is present.
+#define PACELINE_ENDPOINT_ABI_VERSION 2
 
 // An unlimited write: from now on there is always more.
 #define PACELINE_UNLIMITED UINT64_MAX
@@ -61,6 +62,9 @@ typedef struct paceline_batch {
     uint32_t segment_size_bytes;
     // The codepoint of all: `PACELINE_NOT_ECT` and so on.
     uint32_t ecn;
+    // When they leave: the engine holds them until then, and calls `poll_transmit` again only when they have left. Set to 0
+    // by the engine: a time that is past, or none, is at once. Since version 2.
+    uint64_t departs_ns;
 } paceline_batch;
 
 // The state of an end, for the record. The engine sets all of it to unknown before it asks:
@@ -92,6 +96,8 @@ typedef struct paceline_stats {
     uint8_t app_limited;
     // Zero.
     uint8_t reserved[7];
+    // The bandwidth that its controller assumes (`bw` of BBR). Since version 2.
+    uint64_t bandwidth_bps;
 } paceline_stats;
 
 // A transport: what it says of itself, and the functions of its ends.

@@ -398,6 +398,8 @@ static void stats(const void *state, struct paceline_stats *out) {
     out->acknowledged_bytes = conn->rst.delivered;
     out->sent_packets = stat->pkt_sent, out->lost_packets = stat->pkt_lost;
     out->app_limited = conn->rst.app_limited != 0;
+    if (conn->cc_algo == NGTCP2_CC_ALGO_BBR && conn->bbr.bw > 0)
+        out->bandwidth_bps = 8 * conn->bbr.bw;
 }
 
 static paceline_string phase(const void *state) {

@@ -373,6 +373,13 @@ static void stats(const void *state, struct paceline_stats *out) {
         out->latest_rtt_ns = path.rtt_sample * 1000, out->srtt_ns = path.rtt * 1000, out->min_rtt_ns = path.rtt_min * 1000;
     out->acknowledged_bytes = cnx->path[0]->delivered;
     out->sent_packets = path.sent, out->lost_packets = path.lost;
+    out->app_limited = cnx->path[0]->delivered_limited_index != 0;
+    const picoquic_congestion_algorithm_t *algorithm = cnx->congestion_alg;
+    uint64_t number = 0, bandwidth = 0; /* bytes a second */
+    if (strncmp(algorithm->congestion_algorithm_id, "bbr", 3) == 0)
+        algorithm->alg_observe(cnx->path[0], &number, &bandwidth);
+    if (bandwidth > 0)
+        out->bandwidth_bps = bandwidth * 8;
 }
 
 static paceline_string phase(const void *state) {

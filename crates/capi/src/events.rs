@@ -182,6 +182,7 @@ twins! {
         lost_packets = lost_packets,
         retransmitted_packets = retransmitted_packets,
         app_limited = app_limited,
+        bandwidth = bandwidth_bps,
     } but { phase: "" } { reserved: [0; 7] };
 }
 

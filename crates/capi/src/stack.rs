@@ -7,9 +7,10 @@ use paceline_endpoint::{Amount, Write};
 
 use crate::types::{PACELINE_NONE, paceline_option, paceline_option_info, paceline_string};
 
-/// The version of this interface. A library and a program work together if theirs are equal. A
-/// table may grow at its end without a new version: `table_size` says how much of it is present.
-pub const PACELINE_ENDPOINT_ABI_VERSION: u32 = 1;
+/// The version of this interface. A program takes libraries of its own version and of earlier ones:
+/// structures grow at their end, and what a library does not know of stays as the program has set it.
+/// The table of functions may grow without a new version: `table_size` says how much of it is present.
+pub const PACELINE_ENDPOINT_ABI_VERSION: u32 = 2;
 
 /// An unlimited write: from now on there is always more.
 pub const PACELINE_UNLIMITED: u64 = u64::MAX;
@@ -63,6 +64,9 @@ pub struct paceline_batch {
     pub segment_size_bytes: u32,
     /// The codepoint of all: `PACELINE_NOT_ECT` and so on.
     pub ecn: u32,
+    /// When they leave: the engine holds them until then, and calls `poll_transmit` again only when they have left. Set to 0
+    /// by the engine: a time that is past, or none, is at once. Since version 2.
+    pub departs_ns: u64,
 }
 
 /// The state of an end, for the record. The engine sets all of it to unknown before it asks:
@@ -96,6 +100,8 @@ pub struct paceline_stats {
     pub app_limited: u8,
     /// Zero.
     pub reserved: [u8; 7],
+    /// The bandwidth that its controller assumes (`bw` of BBR). Since version 2.
+    pub bandwidth_bps: u64,
 }
 
 impl paceline_stats {
@@ -114,6 +120,7 @@ impl paceline_stats {
         retransmitted_packets: 0,
         app_limited: 0,
         reserved: [0; 7],
+        bandwidth_bps: PACELINE_NONE,
     };
 }
 

@@ -374,7 +374,7 @@ impl Shared<'_> {
                 let stats = ends.sender().stats();
                 let now = self.now().min(self.end);
                 let row = end_row(now, flow, &stats, goodput());
-                let own = Own::Hidden;
+                let own = stats.bandwidth.map_or(Own::Hidden, Own::Bandwidth);
                 locked(&self.log).samples.push(Sample { row, own });
                 return Ok(());
             }

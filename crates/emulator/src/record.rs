@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use paceline_experiment::{ACK_COUNTERS, FlowPlan, Plan};
+use paceline_experiment::{ACK_COUNTERS, BANDWIDTH, FlowPlan, Plan};
 use paceline_record::{FlowInfo, LinkInfo, Recorder, Run, RunInfo};
 use paceline_recovery::SenderStats;
-use paceline_units::{Bytes, Field, Gain, Instant, Quantity, Value, Visitor};
+use paceline_units::{Bytes, Field, Gain, Instant, Quantity, StackName, Value, Visitor};
 
 use crate::kernel;
 use crate::message::{Bbr, Outcome, Own, Sample};
@@ -45,10 +45,11 @@ fn of<T>(shown: &[Shown<T>]) -> Vec<Field> {
 
 /// The fields of a flow's controller.
 fn fields(flow: &FlowPlan) -> Vec<Field> {
-    match flow.group.is_quic() {
-        true => Vec::new(),
-        false if kernel::is_bbr(flow) => of(BBR),
-        false => of(WINDOW),
+    match flow.group.stack {
+        StackName::Guest => vec![BANDWIDTH],
+        StackName::Quinn | StackName::Noq => Vec::new(),
+        StackName::Paceline if kernel::is_bbr(flow) => of(BBR),
+        StackName::Paceline => of(WINDOW),
     }
 }
 
@@ -71,6 +72,7 @@ fn visit(sample: &Sample, visitor: &mut Visitor<'_>) {
         Own::Bbr(bbr) => BBR
             .iter()
             .for_each(|(name, _, of)| visitor.show(name, of(bbr))),
+        Own::Bandwidth(rate) => visitor.show(BANDWIDTH.name, Value::Rate(*rate)),
         Own::Hidden => {}
     }
 }

@@ -130,6 +130,8 @@ pub struct Stats {
     pub pacing_rate: Option<Rate>,
     /// The delivery rate that it measures.
     pub delivery_rate: Option<Rate>,
+    /// The bandwidth that its controller assumes (`bw` of BBR).
+    pub bandwidth: Option<Rate>,
     /// The latest RTT sample.
     pub latest_rtt: Option<Duration>,
     /// Smoothed RTT.

@@ -57,6 +57,9 @@ pub trait GuestStack: Send + Sync {
     /// The names of its controllers, none if it does not say.
     fn controllers(&self) -> &[&'static str];
 
+    /// Whether its ends report the states of their controllers.
+    fn reports_states(&self) -> bool;
+
     /// One end of a connection.
     ///
     /// # Errors
@@ -110,6 +113,11 @@ impl GuestFlow {
             options: Arc::new(options.clone()),
         };
         flow.ends(1, Instant::ZERO, TRIAL).map(|_| flow.clone())
+    }
+
+    /// Whether its ends report the states of the controller.
+    pub fn reports_states(&self) -> bool {
+        self.stack.reports_states()
     }
 
     /// The end that sends, and the one that receives.
@@ -255,6 +263,12 @@ pub fn guest_field(name: &str, is_flag: bool) -> Field {
     }
 }
 
+/// The bandwidth that the controller of a guest's transport assumes; `bbr3` calls it the same.
+pub const BANDWIDTH: Field = Field {
+    name: "bw",
+    quantity: Quantity::Rate,
+};
+
 /// The connection of an instance that only serves to describe a guest.
 pub fn guest_trial() -> Config {
     Config {
@@ -317,7 +331,8 @@ impl Choice {
                 fields
             }
             // Of a controller on another stack nothing is shown beyond the columns that all have.
-            Self::Theirs(_) | Self::GuestFlow(..) => Vec::new(),
+            Self::Theirs(_) => Vec::new(),
+            Self::GuestFlow(..) => vec![BANDWIDTH],
             Self::Guest(_, guest) => guest.fields().to_vec(),
         }
     }
@@ -364,6 +379,10 @@ mod tests {
 
         fn controllers(&self) -> &[&'static str] {
             &[]
+        }
+
+        fn reports_states(&self) -> bool {
+            false
         }
 
         fn end(&self, config: &GuestEndConfig<'_>) -> Result<GuestEnd, String> {

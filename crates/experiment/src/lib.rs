@@ -30,9 +30,9 @@ pub use check::{check, list, looked_at, nearest, service};
 pub use controllers::{choices, parameters, stack_choices};
 pub use flows::FlowPlan;
 pub use guest::{
-    Choice, Fault, FlowController, Guest, GuestController, GuestEnd, GuestEndConfig, GuestFlow,
-    GuestStack, Guests, Options, Prepared, Refused, guest_field, guest_quantum, guest_trial,
-    interned, used,
+    BANDWIDTH, Choice, Fault, FlowController, Guest, GuestController, GuestEnd, GuestEndConfig,
+    GuestFlow, GuestStack, Guests, Options, Prepared, Refused, guest_field, guest_quantum,
+    guest_trial, interned, used,
 };
 pub use memory::{Memory, Part, QLOG_ENTRY};
 pub use network::{link_seed, rate, seed_of};

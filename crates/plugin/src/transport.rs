@@ -101,13 +101,18 @@ impl Transport {
         unsafe { Self::open(path) }
     }
 
+    /// Whether its ends report the states of their controllers.
+    pub fn reports_states(&self) -> bool {
+        self.table.phase.is_some()
+    }
+
     /// The transport of a table.
     ///
     /// # Safety
     /// The table keeps the contract of the header, and lives as long as the process.
     unsafe fn checked(index: usize, table: paceline_stack) -> Result<Self, PluginError> {
         let wrong = |what| PluginError::Table { index, what };
-        if table.abi_version != PACELINE_ENDPOINT_ABI_VERSION {
+        if !(1..=PACELINE_ENDPOINT_ABI_VERSION).contains(&table.abi_version) {
             return Err(PluginError::Version {
                 found: table.abi_version,
                 ours: PACELINE_ENDPOINT_ABI_VERSION,
@@ -163,6 +168,10 @@ pub struct End {
     state: State,
     /// The buffer for batches.
     room: Vec<u8>,
+    /// The time of the last step.
+    now: Instant,
+    /// Datagrams that wait for their departure, and when that is.
+    held: Option<(Instant, Batch<Vec<u8>>)>,
 }
 
 impl fmt::Debug for End {
@@ -226,6 +235,8 @@ impl End {
             transport: Arc::clone(transport),
             state,
             room: vec![0; room as usize],
+            now: config.now,
+            held: None,
         })
     }
 }
@@ -254,6 +265,7 @@ impl Endpoint for End {
     type Payload = Vec<u8>;
 
     fn receive(&mut self, now: Instant, datagram: Datagram<Vec<u8>>) {
+        self.now = now;
         let given = paceline_datagram {
             data: datagram.payload.as_ptr(),
             size_bytes: u32::try_from(datagram.payload.len()).unwrap_or(u32::MAX),
@@ -263,10 +275,19 @@ impl Endpoint for End {
     }
 
     fn on_timer(&mut self, now: Instant) {
+        self.now = now;
         call!(self.on_timer(now.as_nanos()));
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
+        self.now = now;
+        if let Some((departs, batch)) = self.held.take() {
+            if departs <= now {
+                return Some(batch);
+            }
+            self.held = Some((departs, batch));
+            return None;
+        }
         let capacity = u32::try_from(self.room.len()).unwrap_or(u32::MAX);
         let mut batch = paceline_batch {
             data: self.room.as_mut_ptr(),
@@ -274,22 +295,37 @@ impl Endpoint for End {
             size_bytes: 0,
             segment_size_bytes: 0,
             ecn: PACELINE_NOT_ECT,
+            departs_ns: 0,
         };
         if call!(self.poll_transmit(now.as_nanos(), &raw mut batch))? == 0 {
             return None;
         }
         let size = batch.size_bytes.min(capacity);
-        Some(Batch {
+        let departs = Instant::from_nanos(batch.departs_ns);
+        let batch = Batch {
             payload: self.room.get(..size as usize)?.to_vec(),
             size,
             segment_size: batch.segment_size_bytes,
             ecn: ecn(batch.ecn),
-        })
+        };
+        if departs > now {
+            self.held = Some((departs, batch));
+            return None;
+        }
+        Some(batch)
     }
 
     fn next_timer(&mut self) -> Option<Instant> {
         let nanos = call!(self.next_timer())?;
-        (nanos != PACELINE_NONE).then(|| Instant::from_nanos(nanos))
+        let own = (nanos != PACELINE_NONE).then(|| Instant::from_nanos(nanos));
+        let Some((departs, _)) = self.held else {
+            return own;
+        };
+        // A timer that is due wants to send more, which has to wait.
+        Some(
+            own.filter(|own| *own > self.now)
+                .map_or(departs, |own| own.min(departs)),
+        )
     }
 
     fn write(&mut self, now: Instant, write: Write) {

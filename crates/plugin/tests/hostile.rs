@@ -216,7 +216,7 @@ fn a_transport_names_its_own_controllers() {
     assert_eq!(
         transport(|table| table.abi_version = 7),
         Err(
-            "it was built for version 7 of the interface, and this program supports version 1"
+            "it was built for version 7 of the interface, and this program supports version 2"
                 .to_owned()
         )
     );

@@ -1,14 +1,16 @@
 //! A transport of one's own in Rust, behind the table: what is wrong with it is the error of its run.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
-use paceline_capi::stack::paceline_stack;
+use paceline_capi::stack::{paceline_batch, paceline_stack, paceline_stats};
+use paceline_capi::types::PACELINE_OK;
 use paceline_capi::{OwnStack, get_stack};
 use paceline_endpoint::{Batch, Datagram, Ecn, Endpoint, Stats, Write};
 use paceline_experiment::{Guests, Watch};
 use paceline_plugin::{End, EndConfig, Transport};
 use paceline_simulator::{Stack, Stacks, run_with};
-use paceline_units::{Duration, Instant};
+use paceline_units::{Duration, Instant, Rate};
 
 /// It sends a datagram every 10 ms, and after half a second does what its controller's name says.
 struct Guest {
@@ -186,4 +188,74 @@ fn a_guest_that_fails_ends_its_own_run() {
     }
     let goodput = run("well").expect("nothing is wrong with it");
     assert!((97_000.0..=100_000.0).contains(&goodput), "{goodput}");
+}
+
+/// The table of before `departs_ns` and `bandwidth_bps`: its ends never write them.
+unsafe extern "C" fn old(index: usize, out: *mut paceline_stack, size: usize) -> u32 {
+    // SAFETY: as this function is called.
+    unsafe {
+        let status = get_stack::<Guest>(index, out, size);
+        if status == PACELINE_OK {
+            (*out).abi_version = 1;
+        }
+        status
+    }
+}
+
+/// Each of its datagrams departs 3 ms after it gives it, and its controller assumes 8 Mbit/s.
+unsafe extern "C" fn later(index: usize, out: *mut paceline_stack, size: usize) -> u32 {
+    unsafe extern "C" fn poll(state: *mut c_void, now_ns: u64, batch: *mut paceline_batch) -> u32 {
+        // SAFETY: as this function is called; zeros are a table without functions.
+        unsafe {
+            let mut table: paceline_stack = std::mem::zeroed();
+            get_stack::<Guest>(0, &raw mut table, size_of::<paceline_stack>());
+            let given = table.poll_transmit.expect("a function");
+            let status = given(state, now_ns, batch);
+            (*batch).departs_ns = now_ns + 3_000_000;
+            status
+        }
+    }
+    unsafe extern "C" fn stats(_: *const c_void, out: *mut paceline_stats) {
+        // SAFETY: as this function is called.
+        unsafe { (*out).bandwidth_bps = 8_000_000 }
+    }
+    // SAFETY: as this function is called.
+    unsafe {
+        let status = get_stack::<Guest>(index, out, size);
+        if status == PACELINE_OK {
+            (*out).poll_transmit = Some(poll);
+            (*out).stats = Some(stats);
+        }
+        status
+    }
+}
+
+#[test]
+fn a_table_of_the_first_version_is_taken_and_sends_at_once() {
+    // SAFETY: it keeps the contract of the header.
+    let found = unsafe { Transport::of(old) }.expect("a table");
+    let mut end = End::build(&found[0], &config(true, "well"), &[]).expect("an end");
+    assert!(end.poll_transmit(Instant::ZERO).is_some());
+    assert_eq!(end.stats().bandwidth, None);
+}
+
+#[test]
+fn datagrams_leave_at_their_departure_and_not_before() {
+    // SAFETY: it keeps the contract of the header.
+    let found = unsafe { Transport::of(later) }.expect("a table");
+    let mut end = End::build(&found[0], &config(true, "well"), &[]).expect("an end");
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    assert_eq!(end.poll_transmit(at(0)), None);
+    // Its own timer is at 10 ms.
+    assert_eq!(end.next_timer(), Some(at(3)));
+    end.on_timer(at(2));
+    assert_eq!(end.poll_transmit(at(2)), None);
+    end.on_timer(at(3));
+    assert!(end.poll_transmit(at(3)).is_some());
+    assert_eq!(end.poll_transmit(at(3)), None);
+    assert_eq!(end.next_timer(), Some(at(10)));
+    // At 10 ms it gives the next one, and a timer of its own that is due waits for its departure.
+    assert_eq!(end.poll_transmit(at(10)), None);
+    assert_eq!(end.next_timer(), Some(at(13)));
+    assert_eq!(end.stats().bandwidth, Some(Rate::from_bps(8_000_000)));
 }

@@ -71,6 +71,7 @@ impl<C: Controller> Endpoint for Sender<C> {
             in_flight: self.in_flight(),
             pacing_rate: self.controller().pacing_rate(),
             delivery_rate: Some(self.last_sample().delivery_rate()),
+            bandwidth: None,
             latest_rtt: self.latest_rtt(),
             srtt: self.srtt(),
             min_rtt: self.min_rtt(),

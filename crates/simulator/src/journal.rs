@@ -1,14 +1,16 @@
 //! Writes a world's events to the record.
 
 use paceline_congestion::{CaState, Controller, Ecn};
-use paceline_experiment::{ACK_COUNTERS, Change, change_rows, end_counters, end_row, queue_row};
+use paceline_experiment::{
+    ACK_COUNTERS, BANDWIDTH, Change, change_rows, end_counters, end_row, queue_row,
+};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
     EventKind, EventRow, FlowTotals, Held, PacketKind, PacketRow, Recorder, Run, RunInfo, SampleRow,
 };
 use paceline_recovery::{Acknowledgment, Segment, SenderStats};
 use paceline_scenario::RecordSection;
-use paceline_units::{Bytes, Duration, Field, Instant, Rate};
+use paceline_units::{Bytes, Duration, Field, Instant, Rate, Value};
 
 use crate::flow::{Flow, Seen, Stage};
 use crate::packet::{Load, Packet};
@@ -232,8 +234,13 @@ impl Journal {
         let sender = match &flow.stage {
             Stage::Open(sender) => sender,
             Stage::Foreign(foreign) if !foreign.is_over => {
-                let row = end_row(now, flow.id, &foreign.ends.stats(), flow.delivered());
-                return self.recorder.sample(row, |_| {});
+                let stats = foreign.ends.stats();
+                let row = end_row(now, flow.id, &stats, flow.delivered());
+                return self.recorder.sample(row, |visit| {
+                    if let Some(rate) = stats.bandwidth {
+                        visit.show(BANDWIDTH.name, Value::Rate(rate));
+                    }
+                });
             }
             _ => return,
         };

@@ -150,11 +150,11 @@ impl World {
         let stack_of: Vec<Option<Stack>> = each_flow(scenario)
             .map(|group| Some(stacks.0.get(&group)?.clone().over(copies)))
             .collect();
-        // The state of a controller inside another transport is not visible.
+        // The state of our controllers inside another transport is not visible.
         let fields: Vec<Vec<Field>> = (choices.iter().zip(&stack_of))
-            .map(|(choice, stack)| match stack {
-                Some(_) => Vec::new(),
-                None => choice.fields(),
+            .map(|(choice, stack)| match choice {
+                Choice::Ours(_) if stack.is_some() => Vec::new(),
+                choice => choice.fields(),
             })
             .collect();
         let mut hosted = Vec::new();

@@ -117,6 +117,7 @@ impl Message {
             .number(stats.in_flight.get())
             .maybe(stats.pacing_rate.map(Rate::bps))
             .maybe(stats.delivery_rate.map(Rate::bps))
+            .maybe(stats.bandwidth.map(Rate::bps))
             .maybe(stats.latest_rtt.map(Duration::as_nanos))
             .maybe(stats.srtt.map(Duration::as_nanos))
             .maybe(stats.min_rtt.map(Duration::as_nanos))
@@ -276,6 +277,7 @@ impl Fields {
                 in_flight: Bytes::new(self.number()?),
                 pacing_rate: self.maybe()?.map(Rate::from_bps),
                 delivery_rate: self.maybe()?.map(Rate::from_bps),
+                bandwidth: self.maybe()?.map(Rate::from_bps),
                 latest_rtt: self.maybe()?.map(Duration::from_nanos),
                 srtt: self.maybe()?.map(Duration::from_nanos),
                 min_rtt: self.maybe()?.map(Duration::from_nanos),

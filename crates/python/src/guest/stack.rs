@@ -23,6 +23,10 @@ impl GuestStack for LibraryStack {
         &self.transport.controllers
     }
 
+    fn reports_states(&self) -> bool {
+        self.transport.reports_states()
+    }
+
     fn end(&self, config: &GuestEndConfig<'_>) -> Result<GuestEnd, String> {
         let given = EndConfig {
             sends: config.sends,

@@ -340,9 +340,14 @@ fn what_a_stack_cannot_do_is_refused() {
             "\"quinn\"",
         ),
         (
-            "cc = \"bbr3\"\nstack = \"quinn\"\n[[events]]\nwhen = { flow = 0, enters = \"Drain\" }\npath.rate = \"1 Mbit/s\"",
+            "cc = \"quinn:bbr\"\n[[events]]\nwhen = { flow = 0, enters = \"Drain\" }\npath.rate = \"1 Mbit/s\"",
             "events[0].when",
-            "are not followed",
+            "does not report its states",
+        ),
+        (
+            "cc = \"bbr3\"\nstack = \"quinn\"\n[[events]]\nwhen = { flow = 0, enters = \"Drian\" }\npath.rate = \"1 Mbit/s\"",
+            "events[0].when.enters",
+            "has no state `Drian`",
         ),
     ] {
         let wrong = parse(&scenario(PLAIN, flow)).expect_err(flow);
