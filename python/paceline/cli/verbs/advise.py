@@ -294,10 +294,7 @@ def _recommendation(name: str | None, shared: Sequence[str], best: Sequence[str]
     if name is None:
         names = f"{', '.join(best[:-1])} and {best[-1]}"
         return f"no difference between {names} is certain, so none of them is recommended."
-    if name in shared:
-        return f"keep {name}, no other is certainly better."
-    least = " Of those without a difference it harms others least." if len(best) > 1 else ""
-    return f"use {name}.{least}"
+    return f"keep {name}, no other is certainly better." if name in shared else f"use {name}."
 
 
 def _unknown(
