@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::convert;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -322,7 +323,7 @@ pub(crate) trait Number: Copy {
 
 #[duplicate_item(
     Value       Stored  Suffix      number;
-    [u64]       [Int]   [""]        [u64::from];
+    [u64]       [Int]   [""]        [convert::identity];
     [Bytes]     [Int]   ["_bytes"]  [Bytes::get];
     [Rate]      [Int]   ["_bps"]    [Rate::bps];
     [Duration]  [Int]   ["_ns"]     [Duration::as_nanos];

@@ -26,6 +26,7 @@ const fn config() -> SenderConfig {
         push: false,
         tso_defer: false,
         limited_transmit: true,
+        sample_unacknowledged: false,
         undo: true,
         max_ack_delay: ms(200),
         max_burst: None,
