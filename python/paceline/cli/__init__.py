@@ -193,14 +193,15 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _obey(arguments: dict[str, Any]) -> None:
+def _obey(arguments: dict[str, Any], tokens: Sequence[str]) -> None:
     """Let the options that verbs share take effect, before the verb starts."""
     options = arguments.get("options")
     given = arguments if options is None else arguments | vars(options)
     for name, value in given.items():
-        if value == []:
+        flag = f"--{name.replace('_', '-')}"
+        if value == [] and flag in tokens:
             # The parser takes an option for several values without any.
-            raise Failure("usage", f"--{name.replace('_', '-')} needs a value")
+            raise Failure("usage", f"{flag} needs a value")
     size, brought = given.get("memory"), given.get("controllers")
     memory.choose(None if size is None else size_bytes(size))
     choose_guests(())
@@ -219,7 +220,7 @@ def _main(tokens: list[str]) -> int:
         verbs.load(tokens)
         tokens = _ordered(tokens)
         command, bound, _ = app.parse_args(tokens, console=console.stdout())
-        _obey(bound.arguments)
+        _obey(bound.arguments, tokens)
         code = command(*bound.args, **bound.kwargs)
         with streams.output():
             sys.stdout.flush()
