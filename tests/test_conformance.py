@@ -361,7 +361,7 @@ def stack(tmp_path: Path) -> Iterator[Callable[..., str]]:
         source, library = tmp_path / "states.c", tmp_path / "states.so"
         source.write_text(STATES_IN_C.format(fixed=fixed, names=told))
         include = ["-I", str(ROOT / "include")]
-        command = [compiler, "-O1", "-fPIC", "-shared", *include, source, "-o", library]
+        command = [compiler, "-O1", "-fPIC", "-shared", *include, str(source), "-o", str(library)]
         subprocess.run(command, check=True)
         guests.choose([guests.Guest.parse(f"states={library}")])
         return "states:any"

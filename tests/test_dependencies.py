@@ -53,7 +53,7 @@ NEVER = {
 }
 #: What the crates that others use need from elsewhere: a public type can come from nowhere else.
 FOREIGN: dict[str, set[str]] = {
-    "units": {"libm", "schemars", "serde", "serde_json"},
+    "units": {"duplicate", "libm", "schemars", "serde", "serde_json"},
     "congestion": set(),
     "endpoint": {"quinn-udp", "rustix"},
     "recovery": set(),
