@@ -47,12 +47,13 @@ def load(tokens: Sequence[str] = ()) -> None:
         _list()
         return
     app.help_format = "markdown"
-    for verb in asked or VERBS:
-        module = f"{__name__}.{VERBS[verb]}"
-        if module not in sys.modules and verb in app:
-            # The list of all has added it without its module, which adds itself.
+    for verb, module in VERBS.items():
+        if f"{__name__}.{module}" not in sys.modules and verb in app:
+            # The list of all has added it without its module, which adds itself, and may import
+            # another verb's.
             del app[verb]
-        import_module(module)
+    for verb in asked or VERBS:
+        import_module(f"{__name__}.{VERBS[verb]}")
 
 
 def _list() -> None:
