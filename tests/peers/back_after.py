@@ -108,15 +108,15 @@ def any_changes(seeds: range) -> int:
     """Run drawn paths with any disturbance, and print how many are back in time."""
     found: dict[str, Counter[str]] = {}
     with ProcessPoolExecutor() as pool:
-        for seed, (cc, late, fresh, is_pinned) in zip(
+        for seed, (cc, needed, fresh, is_pinned) in zip(
             seeds, pool.map(any_change, seeds, chunksize=8), strict=True
         ):
             wait = 6 if cc.startswith("bbr") else 1
-            how = "in time" if late <= 2 * fresh + wait else "late"
+            how = "in time" if needed <= 2 * fresh + wait else "late"
             how = "pinned" if is_pinned else how
             found.setdefault(cc, Counter())[how] += 1
             if how != "in time":
-                print(f"seed {seed}: {cc} {how}: {late:.1f} s, fresh {fresh:.1f} s", flush=True)
+                print(f"seed {seed}: {cc} {how}: {needed:.1f} s, fresh {fresh:.1f} s", flush=True)
     for cc, counts in sorted(found.items()):
         print(f"{cc}: {', '.join(f'{n} {how}' for how, n in counts.most_common())}")
     return 1 if any(counts["pinned"] for counts in found.values()) else 0
