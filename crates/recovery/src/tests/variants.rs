@@ -1,7 +1,7 @@
 //! Each recovery algorithm against the worked traces of its RFC.
 
-use paceline_congestion::CaState;
-use paceline_units::Bytes;
+use paceline_congestion::{CaState, RecoveryWindow};
+use paceline_units::{Bytes, Rate};
 
 use super::harness::{Fate, MSS, Told, Window, World, at, ms};
 use paceline_units::options::Choice;
@@ -299,4 +299,38 @@ fn the_rescue_retransmission_spares_a_timeout() {
             tail.len() as u64
         );
     }
+}
+
+/// Of a flight of twenty segments the last arrives and the others are held, so that RACK declares
+/// them lost together, a quarter of a round trip later. What is sent then starts a new interval of
+/// the delivery rate, because nothing is in flight, and what was held is counted in it. With the
+/// draft's pull request 56 the interval goes on, because nineteen segments are unacknowledged.
+#[test]
+fn what_was_declared_lost_and_arrives_counts_for_too_short_an_interval() {
+    let rates = [false, true].map(|sample_unacknowledged| {
+        let config = SenderConfig {
+            sample_unacknowledged,
+            ..config(Recovery::RackPrr)
+        };
+        let mut controller = Window::new(20);
+        controller.reduced = u64::from(MSS) * 40;
+        controller.recovery = RecoveryWindow::Controller;
+        let held = |number, _: &Segment| match number {
+            20..39 => vec![ms(70)],
+            _ => vec![ms(20)],
+        };
+        let mut world = World::with(config, controller, held, direct);
+        world.sender.write(at(0), 40_000);
+        world.run(at(90));
+        world.sender.write(at(90), 40_000);
+        world.sender.close();
+        assert!(world.run(at(10_000)));
+        let acks = &world.sender.controller().acks;
+        acks.iter()
+            .filter_map(|ack| ack.sample.measured_rate())
+            .max()
+            .unwrap()
+    });
+    let rate = |millis| Rate::from_delivery(Bytes::new(58_000), ms(millis));
+    assert_eq!(rates, [rate(40), rate(50)]);
 }
