@@ -176,11 +176,9 @@ def test_the_command_names_what_a_file_shows(
     assert "is not BBRv1 of Linux: " in done.stdout.replace("\n", " ")
 
 
-def test_a_stored_verdict_says_what_is_worse(
-    right: paceline.Run, tmp_path: Path, cli: Command
-) -> None:
-    right.write(tmp_path / "good")
-    recorded(probe_down_pacing_gain=0.75).write(tmp_path / "bad")
+def test_a_stored_verdict_says_what_is_worse(tmp_path: Path, cli: Command) -> None:
+    recorded(SLOW).write(tmp_path / "good")
+    recorded(SLOW, probe_down_pacing_gain=0.75).write(tmp_path / "bad")
     for name in ("good", "bad"):
         verdict = cli("conformance", name, "--as", "bbr3", "--json").stdout
         (tmp_path / f"{name}.json").write_text(verdict)
@@ -217,7 +215,7 @@ def test_a_stored_verdict_says_what_is_worse(
 def test_a_workflow_is_told_of_each_broken_check(
     tmp_path: Path, cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded(probe_down_pacing_gain=0.75).write(tmp_path / "bad")
+    recorded(SLOW, probe_down_pacing_gain=0.75).write(tmp_path / "bad")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     lines = cli("conformance", "bad", "--as", "bbr3").stderr.splitlines()
     assert any(line.startswith("::error title=down.pacing::bad, flow 0: ") for line in lines)
@@ -230,8 +228,8 @@ def test_the_action_of_a_workflow_judges_its_recordings(tmp_path: Path) -> None:
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m paceline "$@"\n')
     shim.chmod(0o755)
-    recorded().write(tmp_path / "good; touch x")
-    recorded(probe_down_pacing_gain=0.75).write(tmp_path / "bad")
+    recorded(SLOW).write(tmp_path / "good; touch x")
+    recorded(SLOW, probe_down_pacing_gain=0.75).write(tmp_path / "bad")
 
     def act(recordings: str, against: str = "") -> int:
         inputs = {"RECORDINGS": recordings, "AS": "bbr3", "AGAINST": against}
