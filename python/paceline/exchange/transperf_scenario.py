@@ -18,7 +18,7 @@ CONTROLLERS = {
 }
 
 #: The maximum number of characters of all scenarios of one file.
-LARGEST = 50_000_000
+LARGEST = 10_000_000
 
 #: A packet of transperf's BDP: an Ethernet frame.
 FRAME = 1514
