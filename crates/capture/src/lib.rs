@@ -78,3 +78,8 @@ fn read_source(source: &Source<'_>, format: Option<Format>) -> Result<Run, Captu
 pub fn format(path: &Path) -> Result<Format, CaptureError> {
     Source::file(path, 0, &AtomicBool::new(false)).format()
 }
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

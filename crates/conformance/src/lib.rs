@@ -20,3 +20,8 @@ pub use input::{AckSocket, CubicInput, Input, WindowInput};
 pub use replay::{Mismatch, Replayed, Version, replay};
 pub use subject::Difference;
 pub use trace::{Draw, Event, State, Trace, TraceError, read_trace};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -53,3 +53,8 @@ pub use kernel::controllers;
 pub use programs::Programs;
 pub use recovery::record as record_recovery;
 pub use run::{Emulator, shell};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -75,3 +75,8 @@ pub fn queues() -> &'static [Named] {
 pub fn schema_json() -> String {
     paceline_scenario::schema_json(&VOCABULARY)
 }
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

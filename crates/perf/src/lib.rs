@@ -22,3 +22,8 @@ pub use error::{Error, Kind};
 pub use server::{Limits, News, server};
 pub use setup::{MOST_STREAMS, controller};
 pub use token::Token;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

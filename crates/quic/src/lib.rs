@@ -55,6 +55,11 @@ pub fn controllers(stack: StackName) -> &'static [&'static str] {
     }
 }
 
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests {
     use super::*;

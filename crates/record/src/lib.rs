@@ -48,3 +48,8 @@ pub use rows::{EventKind, EventRow, FlowRow, PacketKind, PacketRow, QueueRow, Sa
 pub use run::Run;
 pub use series::{FlowSeries, Series};
 pub use table::{SCHEMA, Table};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

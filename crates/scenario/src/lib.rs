@@ -54,3 +54,8 @@ pub use run::{EmulationSection, RecordSection, RunSection};
 pub use scenario::{Scenario, schema_json};
 pub use sweep::{Seeds, SweepSection, axes, metric_of_flow};
 pub use vocabulary::Vocabulary;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

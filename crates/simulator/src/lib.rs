@@ -39,3 +39,8 @@ pub use run::{Simulator, check, run, run_with};
 /// The counters of each flow: the name of a column of `flows`, and its meaning.
 pub const COUNTERS: &[(&str, &str)] = SenderStats::COUNTERS;
 pub use paceline_experiment::ACK_COUNTERS;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -22,3 +22,8 @@ pub use judge::{Budget, Judged, judge, sane_emulated};
 pub use schema::{Schema, keys};
 pub use shrink::shrink;
 pub use watch::{Watch, Watched};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -24,3 +24,8 @@ mod wire;
 pub use doctor::doctor;
 pub use image::{Image, Prepare, images, prepare, remove};
 pub use run::{Traced, Vm, trace};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

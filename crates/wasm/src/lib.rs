@@ -12,3 +12,8 @@ pub mod script;
 
 #[cfg(target_arch = "wasm32")]
 pub use exports::*;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
