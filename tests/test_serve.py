@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import polars as pl
@@ -208,6 +209,72 @@ def test_repeats_beside_two_runs_say_how_sure_a_difference_is(tmp_path: Path) ->
     # Two repeats of one scenario are compared as two runs.
     assert again["runs"] == [1, 1]
     assert {told["p"] for told in again["metrics"]} == {None}
+
+
+def test_a_run_and_its_repeats_have_a_verdict_in_a_sentence(tmp_path: Path) -> None:
+    expect = '[expect]\nutilisation_ratio = ">= 0.1"\njain_ratio = ">= 0.999"\n'
+    for seed in range(1, 7):
+        run = paceline.run(SCENARIO + expect, seed=seed)
+        run.write(tmp_path / "six" / f"seed-{seed}")
+    with serving(tmp_path) as server:
+        alone = ask(server, "/api/side?id=six%2Fseed-1")[1]
+        side = ask(server, "/api/side?id=six%2Fseed-1&repeats=yes")[1]
+        assert ask(server, "/api/side?id=six")[0] == 404
+    for told in (alone, side):
+        assert described.wrong(told, pages.Side) == []
+        assert told["failed"]
+        assert told["verdict"].startswith("1 of 2 expectations failed: Jain's index 0.")
+        assert "(at least 0.9990 expected). bbr3 and reno: " in told["verdict"]
+    assert (alone["runs"], side["runs"]) == (1, 6)
+    goodput = read(tmp_path / "six").figure("", "goodput_bps")
+    assert side["metrics"]["goodput_bps"] == goodput
+    assert " to " in goodput
+
+
+def test_a_folder_gets_another_name(tmp_path: Path) -> None:
+    run = paceline.run(SCENARIO)
+    for name in ("one", "two", "deep/er", "many/seed-1", "many/seed-2"):
+        run.write(tmp_path / name)
+    (tmp_path / "many" / store.MANIFEST).write_text("{}")
+    (tmp_path / "mine.txt").touch()
+    with serving(tmp_path) as server:
+
+        def rename(name: str, new: str) -> tuple[int, Any]:
+            return ask(server, "/api/rename", {"id": name, "name": new})
+
+        assert rename("one", "uno") == (200, "uno")
+        assert rename("deep/er", "../../x") == (200, "deep/x")
+        assert rename("many", "few") == (200, "few")
+        for name, new in (("uno", "two"), ("two", "mine.txt"), ("few/seed-1", "first")):
+            status, answer = rename(name, new)
+            assert (status, "rename" in answer["error"] or "choose" in answer["error"]) == (400, 1)
+        for name in ("one", "..", ".", "", "/", "fe", "nothing", "deep/../uno"):
+            assert rename(name, "z")[0] == 404, name
+        assert ask(server, "/api/rename", {"id": "uno"})[0] == 400
+        left = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
+    assert left == {"uno", "two", "deep/x", "few/seed-1", "few/seed-2"}
+
+
+def test_the_same_run_again_is_the_one_that_is_there(tmp_path: Path) -> None:
+    wish = order({"run.duration": "1 s"}, seed=1, name="my/run")
+    with serving(tmp_path) as server:
+        ids = []
+        for body in (wish, wish, order({"run.duration": "2 s"}, seed=1, name="my/run")):
+            job = ask(server, "/api/run", body)[1]
+            events = ask(server, f"/api/jobs/{job['job']}/events")[1].decode()
+            ids.append(json.loads(events.strip().splitlines()[-1].removeprefix("data: "))["id"])
+        assert ask(server, "/api/run", wish | {"name": 3})[0] == 400
+    assert ids == ["my-run", "my-run", "my-run-2"]
+
+
+def test_a_shorter_run_has_no_throughput_after_its_end() -> None:
+    runs = [paceline.run(SCENARIO, overrides={"run.duration": d}) for d in ("1 s", "3 s")]
+    found = series({str(n): InMemory(run) for n, run in enumerate(runs)}, "throughput_bps")
+    for line in found["lines"]:
+        values = dict(zip(found["times"], line["values"], strict=True))
+        after = [value for time, value in values.items() if time > 1.1]
+        assert all((value is None) == (line["run"] == "0") for value in after)
+        assert None not in [value for time, value in values.items() if time < 0.9]
 
 
 def test_a_point_of_a_sweep_leads_to_its_run(server: Server, folder: Path) -> None:

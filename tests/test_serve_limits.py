@@ -403,10 +403,10 @@ def test_jobs_are_bounded_and_can_be_given_up(
 def test_a_run_that_cannot_be_kept_names_no_place(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> Path:
+    def refuse(*_: object, **__: object) -> Path:
         raise StoreError("write-failed", f"cannot write {folder}", hint="", file=str(folder))
 
-    monkeypatch.setattr("paceline.serve.jobs.store.keep_anew", refuse)
+    monkeypatch.setattr("paceline.serve.jobs.store.keep", refuse)
     with serving(folder) as server:
         job = ask(server, "/api/run", order({"run.duration": "0.5 s"}))[1]["job"]
         text = ask(server, f"/api/jobs/{job}/events")[1].decode()

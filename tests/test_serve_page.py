@@ -111,7 +111,7 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     # The focus stays where it was.
     titles = "[...document.querySelectorAll('.u-title')].map((t) => t.textContent)"
     columns = "document.querySelectorAll('#table tr:first-child th').length"
-    page.wait(f"{titles}.length === 3 && {columns} === 3")
+    page.wait(f"{titles}.length === 3 && {columns} === 4")
     assert page.ask(titles)[:2] == ["Throughput", "Round-trip time"]
     # The plots hold ink of both runs' colours.
     ink = """(() => {
@@ -129,8 +129,11 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     page.screenshot(tmp_path / "laid-over.png")
 
     # What differs is named.
-    page.wait("!differences.hidden")
-    assert "flows.cc: bbr3, reno to cubic, reno" in page.ask("differences.innerText")
+    page.wait("verdict.textContent")
+    assert "Settings that differ: flows.cc: bbr3, reno to cubic, reno." in page.ask(
+        "verdict.textContent"
+    )
+    assert page.ask("document.querySelector('#table tr').innerText").endswith("Change")
 
     # One run is changed and run again; what is wrong is said at its line.
     pick(page, "one-3")
@@ -151,7 +154,7 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     page.ask("document.getElementById('run').click()")
     page.wait("document.body.dataset.job === 'done'")
     assert page.ask("document.querySelectorAll('#runs li').length") == count + 1
-    page.wait(f"{columns} === 3")
+    page.wait(f"{columns} === 4")
     # It is deleted when that is asked for, and nothing else is.
     pick(page, page.ask("state.textContent").removeprefix("done: "))
     page.wait("!document.getElementById('manage').hidden")
@@ -176,17 +179,19 @@ def test_repeats_are_together_and_six_metrics_come_first(
         page.open(f"{server.address}#run=ten%2Fseed-10")
         page.wait("document.body.dataset.ready === 'yes'")
         page.wait("document.querySelectorAll('#table td').length > 6")
-        names = "[...document.querySelectorAll('#runs .group li b')].map((b) => b.textContent)"
+        names = "[...document.querySelectorAll('#runs details b')].map((b) => b.textContent)"
         assert page.ask(names) == ["ten/seed-9", "ten/seed-10", "ten/seed-11"]
-        assert page.ask("document.querySelector('#runs summary').textContent") == "ten 3 runs"
+        listed = "[...document.querySelectorAll('#runs > li > button')].map((b) => b.innerText)"
+        assert page.ask(listed) == [
+            "one-3\nbbr3, reno · 2 flows · seed 3",
+            "ten\n3 repeats · bbr3, reno · 2 flows",
+        ]
         assert page.ask("document.querySelector('#runs details').open")
-        assert page.ask("document.querySelectorAll('#runs > li:not(.group)').length") == 1
         shown = (
             "[...document.querySelectorAll('#table tr')].filter((row) => row.offsetHeight > 0)"
             ".map((row) => row.cells[0].textContent)"
         )
         assert page.ask(shown) == [
-            "Metric",
             "Link used",
             "Goodput",
             "Median RTT",
@@ -196,11 +201,79 @@ def test_repeats_are_together_and_six_metrics_come_first(
         ]
         assert re.fullmatch(r"All \d+ metrics", page.ask("more.textContent"))
         page.ask("more.click()")
-        assert len(page.ask(shown)) == 1 + int(page.ask("more.textContent").split()[1])
+        assert len(page.ask(shown)) == int(page.ask("more.textContent").split()[1])
         assert page.ask("more.getAttribute('aria-expanded')") == "true"
         if AXE.exists():
             assert page.axe(AXE) == []
         assert page.errors == []
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1400, 2000])
+def test_plots_come_first_and_nothing_is_cut(
+    tmp_path: Path, page: browser.Browser, width: int
+) -> None:
+    drawn = {"run.duration": "1 s", "path.jitter": "1 ms"}
+    for run in paceline.run_many(SCENARIO, range(5), overrides=drawn):
+        run.write(tmp_path / "five" / f"seed-{run.seed}")
+    long = tmp_path / "a-scenario+with.settings=in.its.name-3-0123ab"
+    paceline.run(SCENARIO).write(long)
+    with serving(tmp_path) as server:
+        page.resize(width, 900)
+        page.open(server.address)
+        page.wait("document.body.dataset.ready === 'yes'")
+        pick(page, "five")
+        page.wait("title.textContent === 'five (5 repeats)' && verdict.textContent")
+        assert re.match("bbr3 and reno: [0-9.]+ % of the link used", page.ask("verdict.innerText"))
+        spread = "document.querySelector('#table td').innerText"
+        page.wait(f"{spread}.includes(' to ')")
+        tops = "['verdict', 'plots', 'metrics'].map((id) => window[id].offsetTop)"
+        found = page.ask(tops)
+        assert found == sorted(found)
+        # Beside it a run, whose name is without its hash; each run has its plots, to one scale.
+        page.ask(
+            "document.querySelector('[aria-label=\"lay over: "
+            "a-scenario+with.settings=in.its.name\"]').click()"
+        )
+        page.wait("document.querySelectorAll('#table tr:first-child th').length === 4")
+        page.ask("apart.click()")
+        page.wait("document.querySelectorAll('.plot').length === 18")
+        page.ask("new Promise((done) => setTimeout(done, 100))")
+        cut = """[...document.querySelectorAll('main *')].filter((e) =>
+            e.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+            || e.scrollWidth > e.clientWidth + 1
+                && /auto|scroll/.test(getComputedStyle(e).overflowX))
+            .map((e) => e.outerHTML.slice(0, 80))"""
+        assert page.ask(cut) == []
+        assert page.ask("document.documentElement.scrollWidth") <= width
+        if AXE.exists():
+            assert page.axe(AXE) == []
+
+
+@needs_browser
+def test_a_person_names_runs(tmp_path: Path, page: browser.Browser) -> None:
+    for run in paceline.run_many(SCENARIO, [1, 2], overrides={"run.duration": "1 s"}):
+        run.write(tmp_path / "long-1to2-0123ab" / f"seed-{run.seed}")
+    with serving(tmp_path) as server:
+        page.open(server.address)
+        page.wait("document.body.dataset.ready === 'yes'")
+        pick(page, "long")
+        page.wait("title.textContent === 'long (2 repeats)'")
+        page.ask("window.prompt = (_, now) => `${now}er/one`; rename.click()")
+        page.wait("title.textContent === 'longer-one (2 repeats)'")
+        assert (tmp_path / "longer-one" / "seed-1" / "run.json").exists()
+        assert not (tmp_path / "long-1to2-0123ab").exists()
+        # The next run is beside it, by the name in the form.
+        page.ask(
+            "document.getElementById('new').click(); document.getElementById('change').click()"
+        )
+        page.wait("toml.value.includes('share a small')")
+        page.ask(
+            "document.querySelector('#name').value = 'mine'; document.getElementById('run').click()"
+        )
+        page.wait("document.body.dataset.job === 'done'")
+        assert page.ask("title.textContent") == "longer-one (2 repeats) and mine"
+        assert (tmp_path / "mine" / "run.json").exists()
 
 
 @needs_browser
@@ -227,7 +300,7 @@ def test_a_cell_of_a_sweep_shows_its_run(
             page.ask("document.querySelector('.mark[tabindex=\"0\"]').focus()")
             page.ask(key.format("ArrowRight"))
             page.ask(key.format("Enter"))
-        assert "path.rtt = 20 ms: " in page.ask("document.querySelector('.seeds').innerText")
+        assert "RTT = 20 ms: " in page.ask("document.querySelector('.seeds').innerText")
         page.wait(f"document.documentElement.scrollWidth <= {width}")
         if AXE.exists():
             assert page.axe(AXE) == []

@@ -104,7 +104,7 @@ class Points(TypedDict):
     points: list[GridPoint]
     picture: Annotated[
         Picture | None,
-        "None over three axes and more, or for more than 12 lines: the table is a heat map.",
+        "None over three axes and more, or for more than 12 lines.",
     ]
 
 
@@ -173,6 +173,15 @@ class Between(TypedDict):
     settings: list[Differing]
     metrics: list[Change]
     runs: Annotated[list[int], "How many runs are compared on each side: its repeats count."]
+
+
+class Side(TypedDict):
+    """A run, or all its repeats."""
+
+    verdict: Annotated[str, "What came of it, in a sentence."]
+    failed: Annotated[bool, "Whether an expectation failed."]
+    runs: int
+    metrics: Annotated[dict[str, str], "Of repeats the means, with their 95 % intervals."]
 
 
 class Line(TypedDict):

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 e3032779c4ed246bae3869acecd654f06c09a6f494dcba68ef871915d8d38b30
+// Built from web/ by `make web`. Sources: sha256 a3f695def0d141020950f32b5a7c0ae685815da2468c45c6951e9576e73809b9
 "use strict";
 (() => {
   // src/dom.ts
@@ -19,6 +19,15 @@
       clearTimeout(pending);
       pending = setTimeout(act, milliseconds);
     };
+  };
+  var grouped = (items, key) => {
+    const found2 = /* @__PURE__ */ new Map();
+    for (const item of items) {
+      const group = found2.get(key(item));
+      if (group) group.push(item);
+      else found2.set(key(item), [item]);
+    }
+    return found2;
   };
 
   // src/complete.ts
@@ -413,13 +422,17 @@
   // src/plots.ts
   var HEIGHT = 250;
   var MANY = 20;
-  var LEGEND = 40;
   var Plots = class {
     #drawn = /* @__PURE__ */ new Map();
+    /** The highest value of each quantity: plots side by side have one scale. */
+    #high = /* @__PURE__ */ new Map();
     #box = byId("drawn", HTMLElement);
     #order;
     #engine;
     #tell;
+    #called;
+    /** Whether each run has plots of its own, beside those of the others. */
+    apart = false;
     #runs = [];
     #names = [];
     /** The visible span; null for the entire run. */
@@ -429,22 +442,23 @@
     #end = 1;
     #turn = 0;
     #loading = false;
-    constructor(order, engine2, tell2) {
+    constructor(order, engine2, tell2, called = (run2) => run2) {
       this.#order = order;
       this.#engine = engine2;
       this.#tell = tell2;
-      onTone(() => this.#drawn.forEach(({ chart }) => chart.redraw(false)));
-      addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
+      this.#called = called;
+      onTone(() => this.#drawn.forEach((plots2) => plots2.forEach(({ chart }) => chart.redraw(false))));
+      addEventListener("resize", settled(() => this.#drawn.forEach((plots2) => this.#fit(plots2)), 100));
     }
     /** Draws quantities of runs; of other runs than before, all of the time. */
     show(runs, names, again = false) {
       if (!again) this.#view = null;
       this.#runs = runs;
       this.#names = runs.length ? names : [];
-      for (const [name, plot] of this.#drawn) {
+      for (const [name, plots2] of this.#drawn) {
         if (this.#names.includes(name)) continue;
-        plot.chart.destroy();
-        plot.box.remove();
+        plots2[0]?.box.parentElement?.remove();
+        this.#drop(plots2);
         this.#drawn.delete(name);
       }
       return this.#load();
@@ -497,43 +511,65 @@
     }
     #move(min, max) {
       this.#view = min <= 0 && max >= this.#end ? null : [min, max];
-      for (const { chart } of this.#drawn.values()) chart.setScale("x", { min, max });
+      for (const { chart } of [...this.#drawn.values()].flat()) chart.setScale("x", { min, max });
       void this.#refine();
     }
     #put(name, data) {
       this.#end = data.end;
+      const runs = grouped(data.lines, ({ run: run2 }) => run2);
+      const parts = this.apart ? [...runs].map(([run2, lines]) => ({ ...data, title: `${data.title}, ${this.#called(run2)}`, lines })) : [data];
+      this.#high.set(name, data.lines.reduce((most, { values }) => values.reduce((high, value) => Math.max(high, value ?? 0), most), 0));
+      const plots2 = this.#drawn.get(name) ?? [];
+      const row = plots2[0]?.box.parentElement ?? this.#place(name);
+      this.#drawn.set(name, plots2);
+      this.#drop(plots2.splice(parts.length));
+      for (const [nth, part] of parts.entries()) {
+        const box = plots2[nth]?.box ?? make("figure", void 0, row);
+        box.className = "plot";
+        plots2[nth] = this.#plot(name, part, box, plots2[nth]);
+      }
+      this.#fit(plots2);
+    }
+    #plot(name, data, box, known) {
       const columns = [data.times, ...data.lines.map(({ values }) => values)];
-      const key = JSON.stringify([data.unit, data.lines.map(({ run: run2, label }) => [run2, label])]);
-      const known = this.#drawn.get(name);
+      const key = JSON.stringify([data.title, data.unit, data.lines.map(({ run: run2, label }) => [run2, label])]);
       const [min, max] = this.#span();
       if (known?.key === key) {
         known.chart.setData(columns, false);
         known.chart.setScale("x", { min, max });
-        return;
+        return known;
       }
       known?.chart.destroy();
-      const box = known?.box ?? this.#place(name);
       box.setAttribute("aria-label", `${data.title} over time, in ${data.unit}`);
-      const chart = new uPlot(this.#options(data), void 0, box);
-      this.#drawn.set(name, { chart, box, key });
+      const chart = new uPlot(this.#options(name, data, box), void 0, box);
       chart.setData(columns, false);
       chart.setScale("x", { min, max });
       this.#listen(chart);
+      return { chart, box, key };
+    }
+    #drop(plots2) {
+      for (const { chart, box } of plots2) {
+        chart.destroy();
+        box.remove();
+      }
+    }
+    #fit(plots2) {
+      for (const { chart, box } of plots2) if (chart.width !== box.clientWidth) chart.setSize({ width: box.clientWidth, height: HEIGHT });
     }
     /** Plots keep the order of their quantities. */
     #place(name) {
-      const box = make("figure");
-      box.className = "plot";
+      const row = make("div");
+      row.className = "row";
       const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
-      this.#box.insertBefore(box, after && this.#drawn.get(after)?.box || null);
-      return box;
+      this.#box.insertBefore(row, after && this.#drawn.get(after)?.[0]?.box.parentElement || null);
+      return row;
     }
-    #options(data) {
+    #options(name, data, box) {
       const several = new Set(data.lines.map(({ run: run2 }) => run2)).size > 1;
       const many = data.lines.length > MANY;
       const lines = data.lines.map(
         ({ run: run2, label, colour, dash }) => ({
-          label: several ? `${run2}: ${label}` : label,
+          label: several ? `${this.#called(run2)}: ${label}` : label,
           stroke: tone(colour),
           ...many ? {} : { dash: dashed(dash) },
           width: many ? 1 / devicePixelRatio : 1.25,
@@ -544,12 +580,12 @@
       );
       return {
         title: data.title,
-        width: this.#box.clientWidth,
+        width: box.clientWidth,
         height: HEIGHT,
-        scales: { x: { time: false }, y: { range: fromZero } },
+        scales: { x: { time: false }, y: { range: (plot, low, high) => fromZero(plot, low, this.apart && this.#high.get(name) || high) } },
         axes: [timeAxis(), axis(data.unit, SIDE - 18)],
         series: [{ label: "time", value: (_, value) => value == null ? "" : seconds(value) }, ...lines],
-        legend: { ...legend, show: data.lines.length <= LEGEND },
+        legend: { ...legend, show: !many },
         cursor: cursor(),
         hooks: {
           setScale: [

@@ -97,7 +97,7 @@ export interface Points {
   /** How many points there are: of many, only some are in `points`. */
   total: number;
   points: GridPoint[];
-  /** None over three axes and more, or for more than 12 lines: the table is a heat map. */
+  /** None over three axes and more, or for more than 12 lines. */
   picture: Picture | null;
 }
 
@@ -163,6 +163,17 @@ export interface Between {
   metrics: Change[];
   /** How many runs are compared on each side: its repeats count. */
   runs: number[];
+}
+
+/** A run, or all its repeats. */
+export interface Side {
+  /** What came of it, in a sentence. */
+  verdict: string;
+  /** Whether an expectation failed. */
+  failed: boolean;
+  runs: number;
+  /** Of repeats the means, with their 95 % intervals. */
+  metrics: Record<string, string>;
 }
 
 /** A line of a plot. */

@@ -22,3 +22,14 @@ export const settled = (act: () => void, milliseconds: number): (() => void) => 
     pending = setTimeout(act, milliseconds);
   };
 };
+
+/** Items by their key, in order. */
+export const grouped = <Item>(items: Item[], key: (item: Item) => string): Map<string, Item[]> => {
+  const found = new Map<string, Item[]>();
+  for (const item of items) {
+    const group = found.get(key(item));
+    if (group) group.push(item);
+    else found.set(key(item), [item]);
+  }
+  return found;
+};

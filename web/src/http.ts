@@ -7,6 +7,8 @@ import { type Ended, type Engine, type Problem, Refused, Stopped, type Watch } f
 export interface Choice {
   backend: string;
   seed: number | null;
+  /** For its folder; empty for one after the scenario. */
+  name: string;
 }
 
 export class Http implements Engine {
@@ -24,9 +26,9 @@ export class Http implements Engine {
   async run(text: string, watch: Watch): Promise<Ended> {
     const problems = await this.check(text);
     // Only a kernel says what it cannot do of a scenario.
-    const { backend, seed } = this.#choice();
+    const { backend, seed, name } = this.#choice();
     if (problems.length && backend === "sim") throw new Refused(problems);
-    const job = await ask<JobState>("/api/run", { scenario: text, backend, seed });
+    const job = await ask<JobState>("/api/run", { scenario: text, backend, seed, name });
     this.#job = job.job;
     try {
       return await this.#follow(job, watch);

@@ -2,14 +2,13 @@
 import type uPlotType from "uplot";
 import type { Series } from "./api";
 import { SIDE, axis, cursor, dashed, fromZero, legend, onTone, timeAxis, tone } from "./chart";
-import { byId, make, settled } from "./dom";
+import { byId, grouped, make, settled } from "./dom";
 import type { Engine } from "./engine";
 import { seconds, shown } from "./quantity";
 
 const HEIGHT = 250;
-/** With more lines, dashes cannot be distinguished and are slow to draw; with even more, there is no legend. */
+/** More lines have no dashes, which could not be distinguished and are slow to draw, and no legend. */
 const MANY = 20;
-const LEGEND = 40;
 
 export type Span = [from: number, to: number];
 
@@ -21,11 +20,16 @@ interface Plot {
 }
 
 export class Plots {
-  readonly #drawn = new Map<string, Plot>();
+  readonly #drawn = new Map<string, Plot[]>();
+  /** The highest value of each quantity: plots side by side have one scale. */
+  readonly #high = new Map<string, number>();
   readonly #box = byId("drawn", HTMLElement);
   readonly #order: string[];
   readonly #engine: Engine;
   readonly #tell: (error: unknown) => void;
+  readonly #called: (run: string) => string;
+  /** Whether each run has plots of its own, beside those of the others. */
+  apart = false;
   #runs: string[] = [];
   #names: string[] = [];
   /** The visible span; null for the entire run. */
@@ -36,12 +40,13 @@ export class Plots {
   #turn = 0;
   #loading = false;
 
-  constructor(order: string[], engine: Engine, tell: (error: unknown) => void) {
+  constructor(order: string[], engine: Engine, tell: (error: unknown) => void, called = (run: string): string => run) {
     this.#order = order;
     this.#engine = engine;
     this.#tell = tell;
-    onTone(() => this.#drawn.forEach(({ chart }) => chart.redraw(false)));
-    addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
+    this.#called = called;
+    onTone(() => this.#drawn.forEach((plots) => plots.forEach(({ chart }) => chart.redraw(false))));
+    addEventListener("resize", settled(() => this.#drawn.forEach((plots) => this.#fit(plots)), 100));
   }
 
   /** Draws quantities of runs; of other runs than before, all of the time. */
@@ -49,10 +54,10 @@ export class Plots {
     if (!again) this.#view = null;
     this.#runs = runs;
     this.#names = runs.length ? names : [];
-    for (const [name, plot] of this.#drawn) {
+    for (const [name, plots] of this.#drawn) {
       if (this.#names.includes(name)) continue;
-      plot.chart.destroy();
-      plot.box.remove();
+      plots[0]?.box.parentElement?.remove();
+      this.#drop(plots);
       this.#drawn.delete(name);
     }
     return this.#load();
@@ -113,46 +118,71 @@ export class Plots {
 
   #move(min: number, max: number): void {
     this.#view = min <= 0 && max >= this.#end ? null : [min, max];
-    for (const { chart } of this.#drawn.values()) chart.setScale("x", { min, max });
+    for (const { chart } of [...this.#drawn.values()].flat()) chart.setScale("x", { min, max });
     void this.#refine();
   }
 
   #put(name: string, data: Series): void {
     this.#end = data.end;
+    const runs = grouped(data.lines, ({ run }) => run);
+    const parts = this.apart ? [...runs].map(([run, lines]) => ({ ...data, title: `${data.title}, ${this.#called(run)}`, lines })) : [data];
+    this.#high.set(name, data.lines.reduce((most, { values }) => values.reduce<number>((high, value) => Math.max(high, value ?? 0), most), 0));
+    const plots = this.#drawn.get(name) ?? [];
+    const row = plots[0]?.box.parentElement ?? this.#place(name);
+    this.#drawn.set(name, plots);
+    this.#drop(plots.splice(parts.length));
+    for (const [nth, part] of parts.entries()) {
+      const box = plots[nth]?.box ?? make("figure", undefined, row);
+      box.className = "plot";
+      plots[nth] = this.#plot(name, part, box, plots[nth]);
+    }
+    this.#fit(plots);
+  }
+
+  #plot(name: string, data: Series, box: HTMLElement, known?: Plot): Plot {
     const columns: uPlotType.AlignedData = [data.times, ...data.lines.map(({ values }) => values)];
-    const key = JSON.stringify([data.unit, data.lines.map(({ run, label }) => [run, label])]);
-    const known = this.#drawn.get(name);
+    const key = JSON.stringify([data.title, data.unit, data.lines.map(({ run, label }) => [run, label])]);
     const [min, max] = this.#span();
     if (known?.key === key) {
       known.chart.setData(columns, false);
       known.chart.setScale("x", { min, max });
-      return;
+      return known;
     }
     known?.chart.destroy();
-    const box = known?.box ?? this.#place(name);
     box.setAttribute("aria-label", `${data.title} over time, in ${data.unit}`);
-    const chart = new uPlot(this.#options(data), undefined, box);
-    this.#drawn.set(name, { chart, box, key });
+    const chart = new uPlot(this.#options(name, data, box), undefined, box);
     chart.setData(columns, false);
     chart.setScale("x", { min, max });
     this.#listen(chart);
+    return { chart, box, key };
+  }
+
+  #drop(plots: Plot[]): void {
+    for (const { chart, box } of plots) {
+      chart.destroy();
+      box.remove();
+    }
+  }
+
+  #fit(plots: Plot[]): void {
+    for (const { chart, box } of plots) if (chart.width !== box.clientWidth) chart.setSize({ width: box.clientWidth, height: HEIGHT });
   }
 
   /** Plots keep the order of their quantities. */
   #place(name: string): HTMLElement {
-    const box = make("figure");
-    box.className = "plot";
+    const row = make("div");
+    row.className = "row";
     const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
-    this.#box.insertBefore(box, (after && this.#drawn.get(after)?.box) || null);
-    return box;
+    this.#box.insertBefore(row, (after && this.#drawn.get(after)?.[0]?.box.parentElement) || null);
+    return row;
   }
 
-  #options(data: Series): uPlotType.Options {
+  #options(name: string, data: Series, box: HTMLElement): uPlotType.Options {
     const several = new Set(data.lines.map(({ run }) => run)).size > 1;
     const many = data.lines.length > MANY;
     const lines = data.lines.map(
       ({ run, label, colour, dash }): uPlotType.Series => ({
-        label: several ? `${run}: ${label}` : label,
+        label: several ? `${this.#called(run)}: ${label}` : label,
         stroke: tone(colour),
         ...(many ? {} : { dash: dashed(dash) }),
         width: many ? 1 / devicePixelRatio : 1.25,
@@ -163,12 +193,12 @@ export class Plots {
     );
     return {
       title: data.title,
-      width: this.#box.clientWidth,
+      width: box.clientWidth,
       height: HEIGHT,
-      scales: { x: { time: false }, y: { range: fromZero } },
+      scales: { x: { time: false }, y: { range: (plot, low, high) => fromZero(plot, low, (this.apart && this.#high.get(name)) || high) } },
       axes: [timeAxis(), axis(data.unit, SIDE - 18)],
       series: [{ label: "time", value: (_, value) => (value == null ? "" : seconds(value)) }, ...lines],
-      legend: { ...legend, show: data.lines.length <= LEGEND },
+      legend: { ...legend, show: !many },
       cursor: cursor(),
       hooks: {
         setScale: [

@@ -1,7 +1,7 @@
 /** The page over a folder of runs: new ones, and those that are there. */
-import type { Basis, Between, Listing, RunEntry, Scenario } from "./api";
+import type { Basis, Between, Change, Listing, RunEntry, Scenario, Side as Told } from "./api";
 import { ask } from "./ask";
-import { byId, make } from "./dom";
+import { byId, grouped, make } from "./dom";
 import { Editor } from "./editor";
 import { Refused, Stopped } from "./engine";
 import { Http } from "./http";
@@ -43,7 +43,7 @@ const tell = (error?: unknown): void => {
 /** Metrics that are shown unless all are wanted. */
 const FEW = 6;
 
-const engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value) }));
+const engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value), name: byId("name", HTMLInputElement).value }));
 let plots: Plots;
 let editor: Editor;
 
@@ -52,6 +52,30 @@ const isJob = (id: string): boolean => id.startsWith("job:");
 /** The chosen runs that are in the folder. */
 const kept = (): RunEntry[] => chosen.map(entry).filter((found) => found?.kind === "run");
 const wanted = (): string[] => [...drawn];
+
+/** What the repeats of a run have in common. */
+const series = (id: string): string => id.replace(/\/seed-\d+$/, "");
+/** How often each name would be given without the hash of settings. */
+const given = new Map<string, Set<string>>();
+const short = (name: string): string => name.replace(/-(\d+(to\d+)?|sweep)-[0-9a-f]{6}(?=\/|$)/, "");
+/** The name of a run: its folder, without a hash that it does not need. */
+const called = (id: string): string => (given.get(short(series(id)))?.size === 1 ? short(id) : id);
+
+/** What is compared: a run, or repeats that are all chosen. */
+interface Side {
+  name: string;
+  runs: RunEntry[];
+  told?: Told;
+}
+const sides = (): Side[] => {
+  const found = new Map<string, RunEntry[]>();
+  for (const one of kept()) {
+    const all = entries.filter((other): other is RunEntry => other.kind === "run" && series(other.id) === series(one.id));
+    if (all.length > 1 && all.every(({ id }) => chosen.includes(id))) found.set(series(one.id), all);
+    else found.set(one.id, [one]);
+  }
+  return [...found].map(([name, runs]) => ({ name, runs }));
+};
 
 // The address holds the selection, so that a page can be bookmarked and shared.
 const remember = (): void => {
@@ -74,37 +98,38 @@ const warning = (found: RunEntry, inside: Element): void => {
 
 const about = (found: Entry): string =>
   found.kind === "run"
-    ? `${found.controllers.join(", ")} · ${found.flows} flow${found.flows > 1 ? "s" : ""} · seed ${found.seed}${found.backend === "emu" ? " · emulated" : found.backend === "vm" ? " · Linux in virtual time" : ""}`
+    ? `${found.controllers.join(", ")} · ${found.flows} flow${found.flows > 1 ? "s" : ""}${found.backend === "emu" ? " · emulated" : found.backend === "vm" ? " · Linux in virtual time" : ""}`
     : `sweep of ${found.runs} runs over ${found.axes.join(" and ")}`;
 
-const row = (found: Entry): HTMLElement => {
+/** What is in the list under one name: a run, a sweep, or all repeats of a run. */
+const row = (name: string, said: string, found: Entry[]): HTMLElement => {
+  const ids = found.map(({ id }) => id);
   const item = make("li");
-  item.classList.toggle("chosen", chosen.includes(found.id));
+  const all = ids.every((id) => chosen.includes(id));
+  item.classList.toggle("chosen", all);
   const tick = make("input", undefined, item);
   tick.type = "checkbox";
-  tick.checked = chosen.includes(found.id);
-  tick.setAttribute("aria-label", `lay over: ${found.id}`);
-  tick.addEventListener("change", () => choose(tick.checked ? [...chosen, found.id] : chosen.filter((id) => id !== found.id)));
+  tick.checked = all;
+  tick.setAttribute("aria-label", `lay over: ${name}`);
+  tick.addEventListener("change", () => choose(tick.checked ? [...chosen, ...ids] : chosen.filter((id) => !ids.includes(id))));
   const button = make("button", undefined, item);
-  if (chosen.includes(found.id)) button.setAttribute("aria-current", "true");
-  make("b", found.id, button);
-  make("span", about(found), button);
-  if (found.kind === "run") warning(found, button);
-  button.addEventListener("click", () => choose([found.id]));
+  if (all) button.setAttribute("aria-current", "true");
+  make("b", name, button).title = name === ids[0] ? "" : series(ids[0] ?? "");
+  make("span", said, button);
+  for (const one of found) if (one.kind === "run") warning(one, button);
+  button.addEventListener("click", () => choose(ids));
   return item;
 };
 
 /** The repeats of a scenario, below its name. */
-const group = (name: string, found: Entry[]): HTMLElement => {
-  const item = make("li");
-  item.className = "group";
+const group = (name: string, found: RunEntry[]): HTMLElement => {
+  const [first] = found as [RunEntry];
+  const item = row(called(name), `${found.length} repeats · ${about(first)}`, found);
   const box = make("details", undefined, item);
-  box.open = filter.value !== "" || found.some(({ id }) => chosen.includes(id));
-  const summary = make("summary", undefined, box);
-  make("b", name, summary);
-  make("span", ` ${found.length} runs`, summary);
-  const seed = (one: Entry): number => (one.kind === "run" ? one.seed : 0);
-  make("ul", undefined, box).append(...found.sort((one, other) => seed(one) - seed(other)).map(row));
+  box.open = filter.value !== "" || (!item.classList.contains("chosen") && found.some(({ id }) => chosen.includes(id)));
+  make("summary", "Seeds", box);
+  const one = [...found].sort((one, other) => one.seed - other.seed).map((run) => row(called(run.id), `seed ${run.seed}`, [run]));
+  make("ul", undefined, box).append(...one);
   return item;
 };
 
@@ -120,51 +145,71 @@ const list = (): void => {
   const box = byId("runs", HTMLElement);
   const all = (): HTMLElement[] => [...box.querySelectorAll<HTMLElement>("input, button")];
   const focus = all().indexOf(document.activeElement as HTMLElement);
-  const groups = new Map<string, Entry[]>();
-  for (const found of left) {
-    const name = /^(.*)\/seed-\d+$/.exec(found.id)?.[1] ?? found.id;
-    groups.set(name, [...(groups.get(name) ?? []), found]);
-  }
-  box.replaceChildren(...[...groups].map(([name, found]) => (found[1] ? group(name, found) : row(found[0] as Entry))));
+  const groups = grouped(left, ({ id }) => series(id));
+  const single = (found: Entry): HTMLElement => row(called(found.id), `${about(found)}${found.kind === "run" ? ` · seed ${found.seed}` : ""}`, [found]);
+  box.replaceChildren(...[...groups].map(([name, found]) => (found[1] ? group(name, found as RunEntry[]) : single(found[0] as Entry))));
   if (focus >= 0) all()[focus]?.focus();
 };
 
-/** Fills the table of metrics; of two runs with repeats, with the means that are compared, not with one run beside them. */
-const table = (between?: Between): void => {
-  const told = kept();
-  const means = between?.runs.some((count) => count > 1) ? new Map(between.metrics.map(({ name, old, new: now }) => [name, [old, now]])) : undefined;
-  byId("metrics", HTMLElement).hidden = !told.length;
-  const untrusted = told.filter(({ beyond }) => beyond.length);
+const report = (link: HTMLAnchorElement, [run]: RunEntry[]): void => {
+  link.href = `/report?id=${encodeURIComponent(run?.id ?? "")}`;
+  link.title = "open the report";
+  link.target = "_blank";
+};
+
+/** The page's head and its table of metrics; of two sides, with how they differ. */
+const table = (shown: Side[], between?: Between): void => {
+  const box = byId("table", HTMLElement);
+  byId("metrics", HTMLElement).hidden = byId("head", HTMLElement).hidden = !shown.length;
+  byId("manage", HTMLElement).hidden = shown.length !== 1;
+  byId("title", HTMLElement).textContent = shown.length > 3 ? `${shown.length} runs` : shown.map(({ name, runs }) => called(name) + (runs[1] ? ` (${runs.length} repeats)` : "")).join(" and ");
+  byId("delete", HTMLElement).hidden = byId("report", HTMLElement).hidden = shown[0]?.runs.length !== 1;
+  report(byId("report", HTMLAnchorElement), shown[0]?.runs ?? []);
+  const untrusted = kept().filter(({ beyond }) => beyond.length);
   const banner = byId("untrusted", HTMLElement);
   banner.hidden = !untrusted.length;
   banner.querySelector("ul")?.replaceChildren(...untrusted.flatMap(({ id, beyond }) => beyond.map((reason) => make("li", `${id}: ${reason}`))));
+  box.classList.toggle("one", shown.length === 1);
+  const changes = new Map(between?.metrics.map((change) => [change.name, change]));
+  const means = between?.runs.some((count) => count > 1);
+  const tested = between?.metrics.some(({ p }) => p !== null);
   const head = make("tr");
   make("th", "Metric", head).scope = "col";
-  for (const [nth, found] of told.entries()) {
+  for (const [nth, { name, runs, told }] of shown.entries()) {
     const cell = make("th", undefined, head);
     cell.scope = "col";
-    const link = make("a", found.id, cell);
-    link.href = `/report?id=${encodeURIComponent(found.id)}`;
-    link.title = "open the report";
-    link.target = "_blank";
-    if (means) make("span", `, mean of ${between?.runs[nth] ?? 1} runs`, cell);
-    warning(found, cell);
+    if (runs.length === 1) report(make("a", called(name), cell), runs);
+    else cell.append(called(name));
+    const count = means ? (between?.runs[nth] ?? 1) : (told?.runs ?? 1);
+    if (means || count > 1) make("span", `, mean of ${count} runs`, cell);
+    for (const run of runs) warning(run, cell);
   }
-  const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
+  for (const title of between ? ["Change", ...(tested ? ["Difference, 95 % interval", "p", "Verdict"] : [])] : []) make("th", title, head).scope = "col";
+  const titles = [...head.cells].map(({ textContent }) => textContent);
+  const names = new Set(shown.flatMap(({ runs }) => Object.keys(runs[0]?.metrics ?? {})));
   const rows = [...names].map((name) => {
     const line = make("tr");
     const title = make("th", labels[name] ?? name, line);
     title.scope = "row";
     title.title = name;
-    for (const [nth, { metrics }] of told.entries()) make("td", (means ? means.get(name)?.[nth] : metrics[name]) ?? "–", line);
+    const change = changes.get(name);
+    const cells = shown.map(({ runs, told }, nth) => (means ? change?.[nth ? "new" : "old"] : (told?.metrics ?? runs[0]?.metrics)?.[name]) ?? "–");
+    if (between) cells.push(change?.change_ratio == null ? "–" : percent(change));
+    if (tested) cells.push(change?.interval ?? "–", change?.p == null ? "–" : change.p < 0.0001 ? "< 0.0001" : change.p.toPrecision(2), VERDICTS[change?.verdict ?? ""] ?? change?.verdict ?? "–");
+    for (const [nth, text] of cells.entries()) {
+      const [mean, spread] = text.split(/ (?=\()/);
+      const cell = make("td", mean, line);
+      cell.dataset["title"] = titles[nth + 1];
+      if (spread) make("span", ` ${spread}`, cell);
+    }
     return line;
   });
-  byId("table", HTMLElement).replaceChildren(head, ...rows);
+  box.replaceChildren(head, ...rows);
   byId("more", HTMLElement).hidden = rows.length <= FEW;
   byId("more", HTMLElement).textContent = `All ${rows.length} metrics`;
-  const box = byId("manage", HTMLElement);
-  box.hidden = told.length !== 1;
 };
+
+const percent = ({ change_ratio }: Change): string => `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`;
 
 byId("more", HTMLElement).addEventListener("click", ({ currentTarget }) => {
   const all = byId("table", HTMLElement).classList.toggle("all");
@@ -174,50 +219,38 @@ byId("more", HTMLElement).addEventListener("click", ({ currentTarget }) => {
 /** How often runs have been chosen: an answer about earlier ones is dropped. */
 let comparisons = 0;
 
-/** Names what differs between two runs. */
-const differences = async (): Promise<void> => {
+/** Says what came of a run or of its repeats, or in what two of these differ. */
+const results = async (): Promise<void> => {
   const turn = ++comparisons;
-  const box = byId("differences", HTMLElement);
-  const [old, now, ...more] = kept();
-  box.hidden = true;
-  if (!old || !now || more.length) return;
-  const between = await ask<Between>(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
+  const found = sides();
+  table(found);
+  const said = byId("verdict", HTMLElement);
+  said.textContent = "";
+  const [one, other] = found;
+  const wish = (path: string, side: Side): string => `${path}=${encodeURIComponent(side.runs[0]?.id ?? "")}`;
+  await Promise.all(
+    found
+      .filter(({ runs }) => found.length === 1 || runs.length > 1)
+      .map(async (side) => (side.told = await ask<Told>(`/api/side?${wish("id", side)}${side.runs.length > 1 ? "&repeats=yes" : ""}`))),
+  );
+  const between = one && other && found.length === 2 ? await ask<Between>(`/api/compare?${wish("old", one)}&${wish("new", other)}`) : undefined;
   if (turn !== comparisons) return;
-  table(between);
-  box.hidden = false;
-  box.replaceChildren();
-  make("h2", `From ${old.id} to ${now.id}`, box);
-  const settings = between.settings.map(({ key, old, new: now }) => `${key}: ${old || "not set"} to ${now || "not set"}`);
-  if (old.seed !== now.seed && between.runs.every((count) => count === 1)) settings.push(`seed: ${old.seed} to ${now.seed}`);
-  make("p", settings.length ? "Settings that differ:" : "The settings are the same.", box);
-  const list = make("ul", undefined, box);
-  for (const setting of settings) make("li", setting, list);
-  const changed = between.metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
-  changed.sort((one, other) => Math.abs(other.change_ratio ?? 0) - Math.abs(one.change_ratio ?? 0));
-  const tested = between.metrics.some(({ p }) => p !== null);
-  const [before = 1, after = 1] = between.runs;
-  const said = tested
-    ? `Metrics that differ, means over all repeats (${before} and ${after} runs). Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).`
-    : "Metrics that differ, one run of each: one run cannot tell an effect from chance; use repeats on both sides.";
-  make("p", changed.length ? said : "No metric differs by 0.5 % or more.", box);
-  if (!changed.length) return;
-  const wide = make("div", undefined, box);
-  wide.className = "wide all";
-  wide.tabIndex = 0;
-  wide.setAttribute("role", "region");
-  wide.setAttribute("aria-label", "Metrics that differ");
-  const rows = make("table", undefined, wide);
-  const titles = ["Metric", "Old", "New", "Change", ...(tested ? ["Difference, 95 % interval", "p", "Verdict"] : [])];
-  const head = make("tr", undefined, make("thead", undefined, rows));
-  for (const title of titles) make("th", title, head).scope = "col";
-  const body = make("tbody", undefined, rows);
-  for (const { name, old, new: now, change_ratio, interval, p, verdict } of changed) {
-    const line = make("tr", undefined, body);
-    make("th", labels[name] ?? name, line).scope = "row";
-    const cells = [old, now, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`];
-    if (tested) cells.push(interval ?? "–", p === null ? "–" : p < 0.0001 ? "< 0.0001" : p.toPrecision(2), VERDICTS[verdict] ?? verdict);
-    for (const text of cells) make("td", text, line);
-  }
+  table(found, between);
+  said.classList.toggle("failed", !between && (one?.told?.failed ?? false));
+  said.textContent = between && one && other ? compared(between, one, other) : found.length === 1 ? (one?.told?.verdict ?? "") : "";
+};
+
+/** In what two sides differ, in sentences. */
+const compared = ({ settings, metrics, runs }: Between, old: Side, now: Side): string => {
+  const lone = runs.every((count) => count === 1);
+  const [one, other] = [old.runs[0], now.runs[0]];
+  const set = settings.map(({ key, old, new: now }) => `${key}: ${old || "not set"} to ${now || "not set"}`);
+  if (one && other && one.seed !== other.seed && lone) set.push(`seed: ${one.seed} to ${other.seed}`);
+  const changed = metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
+  const first = Object.keys(one?.metrics ?? {}).slice(0, FEW);
+  const main = changed.filter(({ name }) => first.includes(name)).map((change) => `${labels[change.name] ?? change.name} ${percent(change)}${change.p === null ? "" : ` (${change.verdict})`}`);
+  const how = metrics.every(({ p }) => p === null) ? "One run cannot tell an effect from chance: use repeats on both sides." : `Means of ${runs.join(" and ")} runs; seeds on both sides are compared in pairs, and p is corrected for the number of metrics (Holm).`;
+  return `${set.length ? `Settings that differ: ${set.join("; ")}` : "The settings are the same"}. ${changed.length ? `${main.join(", ") || "None of the first six metrics changes by 0.5 % or more"}. ${how}` : "No metric differs by 0.5 % or more."}`;
 };
 
 const pictures = (): void => {
@@ -226,17 +259,19 @@ const pictures = (): void => {
   box.hidden = !sweeps.length;
   box.replaceChildren();
   for (const found of sweeps) {
-    make("h2", found.id, box);
-    sweep(found.id, labels, make("div", undefined, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
-    if (!found.pictures.length) continue;
-    const files = make("p", "Pictures in its folder:", box);
-    files.className = "note";
+    make("h2", called(found.id), box);
+    const files = make("p", undefined, box);
+    const button = make("button", "Rename", files);
+    button.addEventListener("click", () => void rename(found.id).catch(tell));
     for (const name of found.pictures) {
+      files.append(" ");
       const link = make("a", name, files);
-      files.insertBefore(document.createTextNode(" "), link);
       link.href = `/picture?id=${encodeURIComponent(found.id)}&name=${encodeURIComponent(name)}`;
       link.target = "_blank";
+      // The page draws no more than two axes itself.
+      if (found.axes.length > 2 && !name.endsWith(".svg")) Object.assign(make("img", undefined, link), { src: link.href, alt: "" });
     }
+    sweep(found.id, labels, make("div", undefined, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
   }
 };
 
@@ -261,6 +296,8 @@ const lead = async (id: string, point: number, nth: number): Promise<void> => {
 const draw = (again = false): Promise<void> => {
   const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");
   byId("plots", HTMLElement).hidden = !runs.length;
+  byId("several", HTMLElement).hidden = runs.length < 2;
+  plots.apart = byId("apart", HTMLInputElement).checked;
   return plots.show(runs, wanted(), again);
 };
 
@@ -270,8 +307,7 @@ const choose = (ids: string[]): Promise<void> => {
   remember();
   list();
   pictures();
-  table();
-  return Promise.all([draw(), differences()]).then(
+  return Promise.all([draw(), results()]).then(
     () => undefined,
     (error: unknown) => tell(error),
   );
@@ -282,6 +318,8 @@ const refresh = async (): Promise<void> => {
   entries = found.runs;
   quantities = found.quantities;
   labels = found.labels;
+  given.clear();
+  for (const { id } of entries) given.set(short(series(id)), (given.get(short(series(id))) ?? new Set()).add(series(id)));
 };
 
 // New runs
@@ -352,10 +390,10 @@ const form = async (): Promise<void> => {
 };
 
 /** Lists the runs and draws the latest, or those in the address. */
-const results = async (): Promise<void> => {
+const start = async (): Promise<void> => {
   await refresh();
   recall();
-  plots = new Plots(Object.keys(quantities), engine, tell);
+  plots = new Plots(Object.keys(quantities), engine, tell, called);
   for (const [name, title] of Object.entries(quantities)) {
     const label = make("label", undefined, byId("quantities", HTMLElement));
     const tick = make("input", undefined, label);
@@ -377,21 +415,34 @@ const results = async (): Promise<void> => {
 startButton.addEventListener("click", () => void run());
 stopButton.addEventListener("click", () => engine.stop());
 basis.addEventListener("change", () => void load(`shipped=${encodeURIComponent(basis.value)}`).catch(tell));
-byId("change", HTMLButtonElement).addEventListener("click", () => {
-  const [only] = kept();
-  if (!only) return;
+const rename = async (name: string): Promise<void> => {
+  const wish = prompt(`New name of ${name}`, called(name).split("/").at(-1));
+  if (!wish) return;
+  const now = await ask<string>("/api/rename", { id: name, name: wish });
+  await refresh();
+  await choose(chosen.map((id) => (series(id) === name || id === name ? now + id.slice(name.length) : id)));
+};
+
+/** Does something with the only side that is chosen. */
+const act = (id: string, what: (side: Side) => Promise<unknown>): void =>
+  byId(id, HTMLButtonElement).addEventListener("click", () => {
+    const [only] = sides();
+    if (only) what(only).catch(tell);
+  });
+act("change", async ({ runs }) => {
   edit.open = true;
   edit.scrollIntoView();
-  formed.then(() => load(`id=${encodeURIComponent(only.id)}`)).catch(tell);
+  await formed;
+  await load(`id=${encodeURIComponent(runs[0]?.id ?? "")}`);
 });
-byId("delete", HTMLButtonElement).addEventListener("click", () => {
-  const [only] = kept();
-  if (!only || !confirm(`Delete the run ${only.id} and its folder?`)) return;
-  ask("/api/delete", { id: only.id })
-    .then(refresh)
-    .then(() => choose([]))
-    .catch(tell);
+act("rename", ({ name }) => rename(name));
+act("delete", async ({ name }) => {
+  if (!confirm(`Delete the run ${name} and its folder?`)) return;
+  await ask("/api/delete", { id: name });
+  await refresh();
+  await choose([]);
 });
+byId("apart", HTMLInputElement).addEventListener("change", () => draw(true).catch(tell));
 byId("new", HTMLButtonElement).addEventListener("click", () => {
   edit.open = true;
   byId("toml", HTMLTextAreaElement).focus();
@@ -399,4 +450,4 @@ byId("new", HTMLButtonElement).addEventListener("click", () => {
 filter.addEventListener("input", list);
 // Neither waits for the other: the plots of a large run take a second or two.
 const formed = form();
-Promise.all([results(), formed]).then(() => (document.body.dataset["ready"] = "yes"), tell);
+Promise.all([start(), formed]).then(() => (document.body.dataset["ready"] = "yes"), tell);

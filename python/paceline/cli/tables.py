@@ -10,7 +10,7 @@ from paceline.measures import alike
 from paceline.names import visible
 from paceline.quantities import Scale, number, plain, quantity, scale_of
 from paceline.runs import Run
-from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
+from paceline.show.tables import bound_in_words, emulation_rows, guest_lines, judged
 from paceline.statistics import FEWEST, JITTER, of_count, remarks
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
         held = "1 held" if len(outcomes) == 1 else f"all {len(outcomes)} held"
         out.print(f"Expectations{whose}: {held}")
         return
-    title = console.styled(f"{len(short)} of {len(outcomes)} expectations failed", "red")
+    title = console.styled(judged(outcomes), "red")
     title.append(visible(whose))
     table = console.table("Metric", "Expected", "Measured", title=title)
     for outcome in short:

@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from paceline import _paceline, pages, store
-from paceline.errors import MemoryLimitError, NotARunError
+from paceline import _paceline, guests, pages, store
+from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, StoreError
 from paceline.later import polars as pl
 from paceline.measures import foremost
 from paceline.names import meant
@@ -23,6 +23,8 @@ from paceline.runs import HEADLINES, Run
 from paceline.serve import limits, points
 from paceline.serve.beneath import opened
 from paceline.serve.series import OnDisk
+from paceline.show.tables import verdict
+from paceline.statistics import of_runs
 from paceline.study.compare import Finding, compare, differing
 from paceline.study.compare.subjects import Subject, repeats_of
 from paceline.study.sweep.result import NAME as SWEEP
@@ -145,7 +147,9 @@ class Catalogue:
         Named are the settings and the metrics in which they differ, and how sure a difference is.
         """
         one, other = self._subject(old), self._subject(new)
-        self._join_repeats(one, other)
+        if repeats_of(old) != repeats_of(new) or one.settings != other.settings:
+            for side in (one, other):  # neither is a repeat of the other
+                self._join_repeats(side)
         before, after = one.settings[""], other.settings[""]
         settings: list[pages.Differing] = [
             {"key": key, "old": _told(before.get(key)), "new": _told(after.get(key))}
@@ -166,29 +170,48 @@ class Catalogue:
         counts = [len(side.points[""]) for side in (one, other)]
         return {"settings": settings, "metrics": metrics, "runs": counts}
 
-    def _join_repeats(self, one: Subject, other: Subject) -> None:
-        """Add to each side the runs next to it that differ from it only in the seed."""
+    def side(self, name: str, *, repeats: bool) -> pages.Side:
+        """Return what came of a run, or of it and its repeats."""
+        side = self._subject(name)
+        if repeats:
+            self._join_repeats(side)
+        runs = list(side.points[""].values())
+        text = self.order(name).scenario
+        found = {name: of_runs(runs, name) for name in side.metrics()}
+        means, medians = (
+            {name: of and of[kind] for name, of in found.items()} for kind in ("mean", "median")
+        )
+        try:
+            plan = guests.check(text, "scenario.toml", (), False, files=False, here=False)
+            outcomes = plan.evaluate(list(medians.items()))
+        except ScenarioError:
+            outcomes = []
+        return {
+            "verdict": verdict(outcomes, means, [str(flow["cc"]) for flow in runs[0]["flows"]]),
+            "failed": not all(outcome["held"] for outcome in outcomes),
+            "runs": len(runs),
+            "metrics": {n: side.figure("", n) for n in foremost(means, side.flow_count)},
+        }
+
+    def _join_repeats(self, side: Subject) -> None:
+        """Add the runs next to a run that differ from it only in the seed."""
         with self._lock:
             entries = {name: entry for name, (_, entry) in self._said.items()}
-        first, second = (repeats_of(side.name) for side in (one, other))
-        if first == second and one.settings == other.settings:
-            return  # each is a repeat of the other
-        for side, series in ((one, first), (other, second)):
-            backend = entries[side.name]["backend"] if side.name in entries else None
-            beside = [
-                name
-                for name, entry in entries.items()
-                if entry["kind"] == "run"
-                and name != side.name
-                and repeats_of(name) == series
-                and entry["backend"] == backend
-            ]
-            for name in sorted(beside)[: limits.REPEATS]:
-                # One that cannot be read, or is just being deleted, is not a repeat.
-                with suppress(Missing, NotARunError):
-                    repeat = self._subject(name)
-                    if repeat.settings == side.settings:
-                        side.points[""] = repeat.points[""] | side.points[""]
+        backend = entries[side.name]["backend"] if side.name in entries else None
+        beside = [
+            name
+            for name, entry in entries.items()
+            if entry["kind"] == "run"
+            and name != side.name
+            and repeats_of(name) == repeats_of(side.name)
+            and entry["backend"] == backend
+        ]
+        for name in sorted(beside)[: limits.REPEATS]:
+            # One that cannot be read, or is just being deleted, is not a repeat.
+            with suppress(Missing, NotARunError):
+                repeat = self._subject(name)
+                if repeat.settings == side.settings:
+                    side.points[""] = repeat.points[""] | side.points[""]
 
     def _subject(self, name: str) -> Subject:
         with self._reading(name, "run", *_DAMAGE) as folder:
@@ -202,6 +225,21 @@ class Catalogue:
         with opened(self._folder, name):
             # It is a folder inside this one, not reached through a link.
             store.delete(self._folder / name)
+
+    def rename(self, name: str, new: str) -> str:
+        """Rename the folder of a run, a sweep or some repeats; return its new name."""
+        if not any(f"{one['id']}/".startswith(f"{name}/") for one in self.entries()):
+            raise Missing("nothing has that name")
+        above, _, last = name.rpartition("/")
+        new = store.readable(new)
+        with opened(self._folder, above or ".") as folder:
+            there = os.listdir(folder)
+            if store.MANIFEST in there:
+                raise _refused(f"{last} is one of several runs", "rename the folder of all")
+            if new in there:
+                raise _refused(f"{new} already exists", "choose another name")
+            os.rename(last, new, src_dir_fd=folder, dst_dir_fd=folder)
+        return f"{above}/{new}" if above else new
 
     def run(self, name: str) -> Run:
         """Return a run; `Missing` if there is none of that name."""
@@ -258,6 +296,10 @@ class Catalogue:
                 return kind, read_bytes(picture, limits.PICTURE, beneath=folder)
         except (OSError, ValueError):
             raise Missing("no plot has that name") from None
+
+
+def _refused(why: str, hint: str) -> StoreError:
+    return StoreError("not-a-run", f"{why}: {hint}", hint=hint, file="")
 
 
 def _told(settings: list[Any] | None) -> str:

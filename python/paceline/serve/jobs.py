@@ -48,6 +48,8 @@ class Job:
     text: str
     seed: int
     backend: _paceline.Backend
+    #: The name of its folder, if one was given.
+    name: str = ""
     #: Its results so far in memory: nothing once it is in the folder.
     run: Run | None = None
     state: Literal["running", "done", "failed", "stopped"] = "running"
@@ -116,7 +118,9 @@ class Jobs:
         self._lock = Lock()
         self._jobs: dict[int, Job] = {}
 
-    def start(self, text: str, seed: int | None, backend: _paceline.Backend = "sim") -> Job:
+    def start(
+        self, text: str, seed: int | None, backend: _paceline.Backend = "sim", name: str = ""
+    ) -> Job:
         """Start a run of a scenario; `ScenarioError` also if it names a file, or `Busy`.
 
         Without a seed, that of the scenario is used.
@@ -132,7 +136,7 @@ class Jobs:
                 del self._jobs[job.number]
             number = next(self._numbers)
             chosen = plan.seed if seed is None else seed
-            job = self._jobs[number] = Job(number, text, chosen, backend)
+            job = self._jobs[number] = Job(number, text, chosen, backend, name)
             job.total_ns = plan.duration_ns
             job.future = self._pool.submit(self._work, job, plan.name)
         return job
@@ -195,6 +199,7 @@ class Jobs:
     def _write(self, job: Job, name: str) -> str:
         if job.run is None:
             raise NotARunError("nothing has run")
-        base = self._folder / f"{store.readable(name)}-{job.seed}"
-        places = itertools.chain([base], store.numbered(base, 2))
-        return store.keep_anew(places, job.run.inner.write).name
+        name = job.name or f"{store.readable(name, 80)}-{job.seed}"
+        base = self._folder / store.readable(name)
+        # The same run again is the one that is there.
+        return store.keep(base, job.run.inner.write, rivals=store.numbered(base, 2))[0].name

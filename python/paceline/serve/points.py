@@ -47,7 +47,7 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
         "scenario": sweep.scenario,
         "metric": metric,
         "metrics": [m for m in dict.fromkeys([*sweep.metrics, *known]) if m in known],
-        "axes": [axis.name for axis in over.axes],
+        "axes": [grid.heading(axis.name, None) for axis in over.axes],
         "seeds": list(over.seeds),
         "total": len(found),
         "points": shown,

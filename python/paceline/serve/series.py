@@ -229,7 +229,12 @@ def _lines(
     labels = dict(run.flows.sort("flow").select("flow", "label").iter_rows())
     if quantity == "throughput_bps":
         frame = run.columns("samples", ("flow", "t_ns", "delivered_bytes"))
-        found = rates(frame, width, count, start)
+        ran = max(-(-(end_ns(run) - start) // width), 0)
+        # After the end of a run that is shorter than others, its throughput is unknown.
+        found = {
+            flow: values.head(ran).extend_constant(None, max(count - ran, 0))
+            for flow, values in rates(frame, width, count, start).items()
+        }
     elif quantity in (frame := run.columns("samples", ("flow", "t_ns", quantity))).columns:
         found = envelopes(frame, quantity, width, count, start)
     else:

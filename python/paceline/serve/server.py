@@ -409,6 +409,12 @@ class _Compare(_Found):
         return self.server.catalogue.compare(self.one("old"), self.one("new"))
 
 
+class _Side(_Found):
+    def find(self) -> pages.Side:
+        repeats = bool(self.get_query_arguments("repeats"))
+        return self.server.catalogue.side(self.one("id"), repeats=repeats)
+
+
 class _Series(_Found):
     def find(self) -> pages.Series:
         quantity, names = self.one("quantity"), self.get_query_arguments("id", strip=False)
@@ -519,8 +525,10 @@ class _Start(_Posted):
             raise _bad("seed must be a whole number from 0 to 2^63 - 1")
         if backend not in _BACKENDS:
             raise _bad(f"backend must be one of {', '.join(_BACKENDS)}")
-        text = self.scenario(body)
-        job = await self.work(lambda: self.server.jobs.start(text, seed, backend))
+        text, name = self.scenario(body), body.get("name", "")
+        if not isinstance(name, str):
+            raise _bad("name must be a string")
+        job = await self.work(lambda: self.server.jobs.start(text, seed, backend, name))
         await self.send_json(job.as_json())
 
 
@@ -552,6 +560,16 @@ class _Delete(_Posted):
                 raise _bad("request body has id")
         await self.work(lambda: self.server.catalogue.delete(name))
         await self.send_json({})
+
+
+class _Rename(_Posted):
+    async def post(self) -> None:
+        match self.order():
+            case {"id": str(name), "name": str(new)}:
+                pass
+            case _:
+                raise _bad("request body has id and name")
+        await self.send_json(await self.work(lambda: self.server.catalogue.rename(name, new)))
 
 
 class _Stop(_Posted):
@@ -597,7 +615,9 @@ _ROUTES: tuple[tuple[str, type[_Handler]], ...] = (
     ("/api/check", _Check),
     ("/api/compare", _Compare),
     ("/api/points", _Points),
+    ("/api/side", _Side),
     ("/api/delete", _Delete),
+    ("/api/rename", _Rename),
     ("/api/run", _Start),
     ("/api/jobs/([0-9]{1,9})/events", _Events),
     ("/api/jobs/([0-9]{1,9})/stop", _Stop),

@@ -20,7 +20,7 @@ from paceline.quantities import quantity
 from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
 from paceline.show.panels import Band, Detail, Happening, Panel, Series, Sketch
-from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
+from paceline.show.tables import bound_in_words, emulation_rows, guest_lines, judged
 
 if TYPE_CHECKING:
     from paceline.runs import Run
@@ -46,6 +46,7 @@ def render(run: Run, *, served: bool = False) -> str:
         about=path.about(run.scenario_toml),
         path=path.boxes(run.scenario_toml),
         expectations=_expectations(run),
+        judged=judged(run.outcomes),
         headlines=_headlines(run),
         metrics=_rows(run.metrics),
         undefined=[label(name) for name, value in run.metrics.items() if value is None],

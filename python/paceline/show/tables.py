@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from paceline.measures import label
 from paceline.quantities import quantity
 
 #: The figures of an emulation that are shown: key in the object, and label.
@@ -76,6 +77,42 @@ def _number(told: Any, *keys: str) -> float | None:
         told = told.get(key) if isinstance(told, dict) else None
     return told if isinstance(told, int | float) else None
 
+
+def judged(outcomes: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many expectations held, in words; nothing if there are none."""
+    failed = sum(not outcome["held"] for outcome in outcomes)
+    if failed:
+        return f"{failed} of {len(outcomes)} expectations failed"
+    if len(outcomes) > 1:
+        return f"All {len(outcomes)} expectations held"
+    return "The expectation held" if outcomes else ""
+
+
+def verdict(
+    outcomes: Sequence[Mapping[str, Any]], figures: Mapping[str, float | None], ccs: Iterable[str]
+) -> str:
+    """Return what came of a run in one or two sentences: its expectations, and the link's use."""
+    failed = [
+        f"{label(o['metric'])} {quantity(o['metric'], o['value'])} ({bound_in_words(o)} expected)"
+        for o in outcomes
+        if not o["held"]
+    ]
+    said = judged(outcomes) + (f": {'; '.join(failed)}" if failed else "")
+    told = [
+        said.format(quantity(name, figures[name]))
+        for name, said in _TOLD.items()
+        if figures.get(name) is not None
+    ]
+    used = f"{' and '.join(dict.fromkeys(ccs))}: {', '.join(told)}" if told else ""
+    return "".join(f"{sentence}. " for sentence in (said, used) if sentence).rstrip()
+
+
+#: What a verdict says of every run.
+_TOLD = {
+    "utilisation_ratio": "{} of the link used",
+    "rtt_p50_ns": "median RTT {}",
+    "retransmit_ratio": "{} of the packets retransmitted",
+}
 
 _SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "exactly"}
 

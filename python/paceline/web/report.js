@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 e3032779c4ed246bae3869acecd654f06c09a6f494dcba68ef871915d8d38b30
+// Built from web/ by `make web`. Sources: sha256 a3f695def0d141020950f32b5a7c0ae685815da2468c45c6951e9576e73809b9
 "use strict";
 (() => {
   // src/chart.ts

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 e3032779c4ed246bae3869acecd654f06c09a6f494dcba68ef871915d8d38b30
+// Built from web/ by `make web`. Sources: sha256 a3f695def0d141020950f32b5a7c0ae685815da2468c45c6951e9576e73809b9
 "use strict";
 (() => {
   // src/ask.ts
@@ -22,12 +22,21 @@
     inside?.append(element);
     return element;
   };
-  var settled = (act, milliseconds) => {
+  var settled = (act2, milliseconds) => {
     let pending;
     return () => {
       clearTimeout(pending);
-      pending = setTimeout(act, milliseconds);
+      pending = setTimeout(act2, milliseconds);
     };
+  };
+  var grouped = (items, key) => {
+    const found2 = /* @__PURE__ */ new Map();
+    for (const item of items) {
+      const group2 = found2.get(key(item));
+      if (group2) group2.push(item);
+      else found2.set(key(item), [item]);
+    }
+    return found2;
   };
 
   // src/complete.ts
@@ -354,9 +363,9 @@
     }
     async run(text, watch) {
       const problems = await this.check(text);
-      const { backend: backend2, seed: seed2 } = this.#choice();
+      const { backend: backend2, seed: seed2, name } = this.#choice();
       if (problems.length && backend2 === "sim") throw new Refused(problems);
-      const job = await ask("/api/run", { scenario: text, backend: backend2, seed: seed2 });
+      const job = await ask("/api/run", { scenario: text, backend: backend2, seed: seed2, name });
       this.#job = job.job;
       try {
         return await this.#follow(job, watch);
@@ -395,7 +404,7 @@
   var FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
   var FONT = `12px ${FAMILY}`;
   var dark = matchMedia("screen and (prefers-color-scheme: dark)");
-  var onTone = (act) => dark.addEventListener("change", act);
+  var onTone = (act2) => dark.addEventListener("change", act2);
   var styled = (name, light) => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
   var tone = (colour) => () => {
     if (!dark.matches) return colour;
@@ -431,13 +440,17 @@
   // src/plots.ts
   var HEIGHT = 250;
   var MANY = 20;
-  var LEGEND = 40;
   var Plots = class {
     #drawn = /* @__PURE__ */ new Map();
+    /** The highest value of each quantity: plots side by side have one scale. */
+    #high = /* @__PURE__ */ new Map();
     #box = byId("drawn", HTMLElement);
     #order;
     #engine;
     #tell;
+    #called;
+    /** Whether each run has plots of its own, beside those of the others. */
+    apart = false;
     #runs = [];
     #names = [];
     /** The visible span; null for the entire run. */
@@ -447,22 +460,23 @@
     #end = 1;
     #turn = 0;
     #loading = false;
-    constructor(order, engine2, tell2) {
+    constructor(order, engine2, tell2, called2 = (run2) => run2) {
       this.#order = order;
       this.#engine = engine2;
       this.#tell = tell2;
-      onTone(() => this.#drawn.forEach(({ chart }) => chart.redraw(false)));
-      addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
+      this.#called = called2;
+      onTone(() => this.#drawn.forEach((plots2) => plots2.forEach(({ chart }) => chart.redraw(false))));
+      addEventListener("resize", settled(() => this.#drawn.forEach((plots2) => this.#fit(plots2)), 100));
     }
     /** Draws quantities of runs; of other runs than before, all of the time. */
     show(runs, names, again = false) {
       if (!again) this.#view = null;
       this.#runs = runs;
       this.#names = runs.length ? names : [];
-      for (const [name, plot] of this.#drawn) {
+      for (const [name, plots2] of this.#drawn) {
         if (this.#names.includes(name)) continue;
-        plot.chart.destroy();
-        plot.box.remove();
+        plots2[0]?.box.parentElement?.remove();
+        this.#drop(plots2);
         this.#drawn.delete(name);
       }
       return this.#load();
@@ -507,51 +521,73 @@
       const [min, max] = this.#view;
       const [from, to] = this.#loaded ?? [0, this.#end];
       const near = (max - min) / 4;
-      const short = from > 0 && min - from < near || to < this.#end && to - max < near;
-      return short || to - from > 3 * (max - min) || this.#loaded === null && (min > 0 || max < this.#end);
+      const short2 = from > 0 && min - from < near || to < this.#end && to - max < near;
+      return short2 || to - from > 3 * (max - min) || this.#loaded === null && (min > 0 || max < this.#end);
     }
     #span() {
       return this.#view ?? [0, this.#end];
     }
     #move(min, max) {
       this.#view = min <= 0 && max >= this.#end ? null : [min, max];
-      for (const { chart } of this.#drawn.values()) chart.setScale("x", { min, max });
+      for (const { chart } of [...this.#drawn.values()].flat()) chart.setScale("x", { min, max });
       void this.#refine();
     }
     #put(name, data) {
       this.#end = data.end;
+      const runs = grouped(data.lines, ({ run: run2 }) => run2);
+      const parts = this.apart ? [...runs].map(([run2, lines]) => ({ ...data, title: `${data.title}, ${this.#called(run2)}`, lines })) : [data];
+      this.#high.set(name, data.lines.reduce((most, { values }) => values.reduce((high, value) => Math.max(high, value ?? 0), most), 0));
+      const plots2 = this.#drawn.get(name) ?? [];
+      const row2 = plots2[0]?.box.parentElement ?? this.#place(name);
+      this.#drawn.set(name, plots2);
+      this.#drop(plots2.splice(parts.length));
+      for (const [nth, part] of parts.entries()) {
+        const box = plots2[nth]?.box ?? make("figure", void 0, row2);
+        box.className = "plot";
+        plots2[nth] = this.#plot(name, part, box, plots2[nth]);
+      }
+      this.#fit(plots2);
+    }
+    #plot(name, data, box, known) {
       const columns = [data.times, ...data.lines.map(({ values }) => values)];
-      const key = JSON.stringify([data.unit, data.lines.map(({ run: run2, label }) => [run2, label])]);
-      const known = this.#drawn.get(name);
+      const key = JSON.stringify([data.title, data.unit, data.lines.map(({ run: run2, label }) => [run2, label])]);
       const [min, max] = this.#span();
       if (known?.key === key) {
         known.chart.setData(columns, false);
         known.chart.setScale("x", { min, max });
-        return;
+        return known;
       }
       known?.chart.destroy();
-      const box = known?.box ?? this.#place(name);
       box.setAttribute("aria-label", `${data.title} over time, in ${data.unit}`);
-      const chart = new uPlot(this.#options(data), void 0, box);
-      this.#drawn.set(name, { chart, box, key });
+      const chart = new uPlot(this.#options(name, data, box), void 0, box);
       chart.setData(columns, false);
       chart.setScale("x", { min, max });
       this.#listen(chart);
+      return { chart, box, key };
+    }
+    #drop(plots2) {
+      for (const { chart, box } of plots2) {
+        chart.destroy();
+        box.remove();
+      }
+    }
+    #fit(plots2) {
+      for (const { chart, box } of plots2) if (chart.width !== box.clientWidth) chart.setSize({ width: box.clientWidth, height: HEIGHT });
     }
     /** Plots keep the order of their quantities. */
     #place(name) {
-      const box = make("figure");
-      box.className = "plot";
+      const row2 = make("div");
+      row2.className = "row";
       const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
-      this.#box.insertBefore(box, after && this.#drawn.get(after)?.box || null);
-      return box;
+      this.#box.insertBefore(row2, after && this.#drawn.get(after)?.[0]?.box.parentElement || null);
+      return row2;
     }
-    #options(data) {
+    #options(name, data, box) {
       const several = new Set(data.lines.map(({ run: run2 }) => run2)).size > 1;
       const many = data.lines.length > MANY;
       const lines = data.lines.map(
         ({ run: run2, label, colour, dash }) => ({
-          label: several ? `${run2}: ${label}` : label,
+          label: several ? `${this.#called(run2)}: ${label}` : label,
           stroke: tone(colour),
           ...many ? {} : { dash: dashed(dash) },
           width: many ? 1 / devicePixelRatio : 1.25,
@@ -562,12 +598,12 @@
       );
       return {
         title: data.title,
-        width: this.#box.clientWidth,
+        width: box.clientWidth,
         height: HEIGHT,
-        scales: { x: { time: false }, y: { range: fromZero } },
+        scales: { x: { time: false }, y: { range: (plot, low, high) => fromZero(plot, low, this.apart && this.#high.get(name) || high) } },
         axes: [timeAxis(), axis(data.unit, SIDE - 18)],
         series: [{ label: "time", value: (_, value) => value == null ? "" : seconds(value) }, ...lines],
-        legend: { ...legend, show: data.lines.length <= LEGEND },
+        legend: { ...legend, show: !many },
         cursor: cursor(),
         hooks: {
           setScale: [
@@ -638,8 +674,8 @@
   };
   var scale = (low, high, from, to, log = false) => {
     const place = log ? Math.log : (value) => value;
-    const [start, end] = [place(low), place(high)];
-    return (value) => start === end ? (from + to) / 2 : from + (place(value) - start) / (end - start) * (to - from);
+    const [start2, end] = [place(low), place(high)];
+    return (value) => start2 === end ? (from + to) / 2 : from + (place(value) - start2) / (end - start2) * (to - from);
   };
   var keys2 = (marks, chosen2) => {
     marks.forEach((mark, nth) => {
@@ -710,19 +746,6 @@
   };
 
   // src/sweep.ts
-  var SCALE = [
-    [0, 34, 78],
-    [63, 74, 107],
-    [124, 123, 120],
-    [186, 175, 111],
-    [254, 232, 56]
-  ];
-  var shade = (part) => {
-    const at = Math.min(Math.max(part, 0), 1) * (SCALE.length - 1);
-    const [below2, above] = [SCALE[Math.floor(at)] ?? [0, 0, 0], SCALE[Math.ceil(at)] ?? [0, 0, 0]];
-    const mixed = below2.map((value, nth) => Math.round(value + ((above[nth] ?? 0) - value) * (at % 1)));
-    return [`rgb(${mixed.join(",")})`, at >= 2 ? "#000" : "#fff"];
-  };
   var seeds = (box, id, data, point, lead2) => {
     box.replaceChildren();
     make("b", `${data.axes.map((axis2, nth) => `${axis2} = ${point.place[nth] ?? ""}`).join(", ")}: ${point.text}`, box);
@@ -734,58 +757,22 @@
       button.addEventListener("click", () => lead2(id, point.point, seed2));
     }
   };
-  var grid = (data, chosen2) => {
-    const table2 = make("table");
-    table2.className = "grid";
-    const means = data.points.flatMap(({ mean }) => mean === null ? [] : [mean]);
-    const [low, high] = [means.reduce((a, b) => Math.min(a, b), Infinity), means.reduce((a, b) => Math.max(a, b), -Infinity)];
-    const across = [...new Set(data.points.map(({ place }) => place.at(-1) ?? ""))];
-    const outer = data.axes.slice(0, -1);
-    const top = make("thead", void 0, table2);
-    const title = make("tr", void 0, top);
-    if (outer.length) make("td", void 0, title).colSpan = outer.length;
-    const last = make("th", data.axes.at(-1) ?? "", title);
-    last.colSpan = across.length;
-    last.scope = "colgroup";
-    const head = make("tr", void 0, top);
-    for (const axis2 of outer) make("th", axis2, head).scope = "col";
-    for (const name of across) make("th", name, head).scope = "col";
-    const body = make("tbody", void 0, table2);
-    const rows = /* @__PURE__ */ new Map();
-    for (const point of data.points) {
-      const places = point.place.slice(0, -1);
-      const key = JSON.stringify(places);
-      let row2 = rows.get(key);
-      if (!row2) {
-        row2 = make("tr", void 0, body);
-        rows.set(key, row2);
-        for (const name of places) make("th", name, row2).scope = "row";
-      }
-      const button = make("button", point.text, make("td", void 0, row2));
-      button.type = "button";
-      button.setAttribute("aria-label", `${point.place.join(", ")}: ${point.text}`);
-      if (point.mean !== null) [button.style.background, button.style.color] = shade(high > low ? (point.mean - low) / (high - low) : 0.5);
-      button.addEventListener("click", () => chosen2(point));
-    }
-    return table2;
-  };
-  var ranked = (data, chosen2) => {
+  var rows = (data, chosen2) => {
     const table2 = make("table");
     table2.className = "grid";
     const head = make("tr", void 0, make("thead", void 0, table2));
-    for (const axis2 of data.axes) make("th", axis2, head).scope = "col";
-    make("th", "Mean", head).scope = "col";
+    for (const axis2 of [...data.axes, "Mean"]) make("th", axis2, head).scope = "col";
     const body = make("tbody", void 0, table2);
-    for (const point of [...data.points].sort((one, other) => (one.mean ?? 0) - (other.mean ?? 0))) {
+    for (const point of data.points) {
       const row2 = make("tr", void 0, body);
       for (const name of point.place) make("td", name, row2);
       const button = make("button", point.text, make("td", void 0, row2));
       button.type = "button";
+      button.setAttribute("aria-label", `${point.place.join(", ")}: ${point.text}`);
       button.addEventListener("click", () => chosen2(point));
     }
     return table2;
   };
-  var ACROSS = 12;
   var sweep = async (id, labels2, into, lead2, metric = "") => {
     const data = await ask(`/api/points?id=${encodeURIComponent(id)}&metric=${encodeURIComponent(metric)}`);
     into.replaceChildren();
@@ -820,8 +807,7 @@
     };
     const named = data.points.map(({ place, text }) => `${place.join(", ")}: ${text}`);
     if (data.picture) picture(drawn2, data.picture, named, (nth) => data.points[nth] && chosen2(data.points[nth]));
-    const across = new Set(data.points.map(({ place }) => place.at(-1))).size;
-    wide.append(few || across > ACROSS ? ranked(data, chosen2) : grid(data, chosen2));
+    wide.append(rows(data, chosen2));
   };
 
   // src/serve.ts
@@ -848,13 +834,26 @@
     failed.textContent = error instanceof Error ? error.message : String(error ?? "");
   };
   var FEW = 6;
-  var engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value) }));
+  var engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value), name: byId("name", HTMLInputElement).value }));
   var plots;
   var editor;
   var entry = (id) => entries.find((found2) => found2.id === id);
   var isJob = (id) => id.startsWith("job:");
   var kept = () => chosen.map(entry).filter((found2) => found2?.kind === "run");
   var wanted = () => [...drawn];
+  var series = (id) => id.replace(/\/seed-\d+$/, "");
+  var given = /* @__PURE__ */ new Map();
+  var short = (name) => name.replace(/-(\d+(to\d+)?|sweep)-[0-9a-f]{6}(?=\/|$)/, "");
+  var called = (id) => given.get(short(series(id)))?.size === 1 ? short(id) : id;
+  var sides = () => {
+    const found2 = /* @__PURE__ */ new Map();
+    for (const one of kept()) {
+      const all = entries.filter((other) => other.kind === "run" && series(other.id) === series(one.id));
+      if (all.length > 1 && all.every(({ id }) => chosen.includes(id))) found2.set(series(one.id), all);
+      else found2.set(one.id, [one]);
+    }
+    return [...found2].map(([name, runs]) => ({ name, runs }));
+  };
   var remember = () => {
     const parts = chosen.filter((id) => !isJob(id)).map((id) => `run=${encodeURIComponent(id)}`);
     parts.push(...wanted().map((name) => `show=${name}`));
@@ -871,33 +870,33 @@
     const mark = make("em", "not to be trusted", inside);
     mark.title = found2.beyond.join("\n");
   };
-  var about = (found2) => found2.kind === "run" ? `${found2.controllers.join(", ")} · ${found2.flows} flow${found2.flows > 1 ? "s" : ""} · seed ${found2.seed}${found2.backend === "emu" ? " · emulated" : found2.backend === "vm" ? " · Linux in virtual time" : ""}` : `sweep of ${found2.runs} runs over ${found2.axes.join(" and ")}`;
-  var row = (found2) => {
+  var about = (found2) => found2.kind === "run" ? `${found2.controllers.join(", ")} · ${found2.flows} flow${found2.flows > 1 ? "s" : ""}${found2.backend === "emu" ? " · emulated" : found2.backend === "vm" ? " · Linux in virtual time" : ""}` : `sweep of ${found2.runs} runs over ${found2.axes.join(" and ")}`;
+  var row = (name, said, found2) => {
+    const ids = found2.map(({ id }) => id);
     const item = make("li");
-    item.classList.toggle("chosen", chosen.includes(found2.id));
+    const all = ids.every((id) => chosen.includes(id));
+    item.classList.toggle("chosen", all);
     const tick = make("input", void 0, item);
     tick.type = "checkbox";
-    tick.checked = chosen.includes(found2.id);
-    tick.setAttribute("aria-label", `lay over: ${found2.id}`);
-    tick.addEventListener("change", () => choose(tick.checked ? [...chosen, found2.id] : chosen.filter((id) => id !== found2.id)));
+    tick.checked = all;
+    tick.setAttribute("aria-label", `lay over: ${name}`);
+    tick.addEventListener("change", () => choose(tick.checked ? [...chosen, ...ids] : chosen.filter((id) => !ids.includes(id))));
     const button = make("button", void 0, item);
-    if (chosen.includes(found2.id)) button.setAttribute("aria-current", "true");
-    make("b", found2.id, button);
-    make("span", about(found2), button);
-    if (found2.kind === "run") warning(found2, button);
-    button.addEventListener("click", () => choose([found2.id]));
+    if (all) button.setAttribute("aria-current", "true");
+    make("b", name, button).title = name === ids[0] ? "" : series(ids[0] ?? "");
+    make("span", said, button);
+    for (const one of found2) if (one.kind === "run") warning(one, button);
+    button.addEventListener("click", () => choose(ids));
     return item;
   };
   var group = (name, found2) => {
-    const item = make("li");
-    item.className = "group";
+    const [first] = found2;
+    const item = row(called(name), `${found2.length} repeats · ${about(first)}`, found2);
     const box = make("details", void 0, item);
-    box.open = filter.value !== "" || found2.some(({ id }) => chosen.includes(id));
-    const summary = make("summary", void 0, box);
-    make("b", name, summary);
-    make("span", ` ${found2.length} runs`, summary);
-    const seed2 = (one) => one.kind === "run" ? one.seed : 0;
-    make("ul", void 0, box).append(...found2.sort((one, other) => seed2(one) - seed2(other)).map(row));
+    box.open = filter.value !== "" || !item.classList.contains("chosen") && found2.some(({ id }) => chosen.includes(id));
+    make("summary", "Seeds", box);
+    const one = [...found2].sort((one2, other) => one2.seed - other.seed).map((run2) => row(called(run2.id), `seed ${run2.seed}`, [run2]));
+    make("ul", void 0, box).append(...one);
     return item;
   };
   var list = () => {
@@ -911,95 +910,99 @@
     const box = byId("runs", HTMLElement);
     const all = () => [...box.querySelectorAll("input, button")];
     const focus = all().indexOf(document.activeElement);
-    const groups = /* @__PURE__ */ new Map();
-    for (const found2 of left) {
-      const name = /^(.*)\/seed-\d+$/.exec(found2.id)?.[1] ?? found2.id;
-      groups.set(name, [...groups.get(name) ?? [], found2]);
-    }
-    box.replaceChildren(...[...groups].map(([name, found2]) => found2[1] ? group(name, found2) : row(found2[0])));
+    const groups = grouped(left, ({ id }) => series(id));
+    const single = (found2) => row(called(found2.id), `${about(found2)}${found2.kind === "run" ? ` · seed ${found2.seed}` : ""}`, [found2]);
+    box.replaceChildren(...[...groups].map(([name, found2]) => found2[1] ? group(name, found2) : single(found2[0])));
     if (focus >= 0) all()[focus]?.focus();
   };
-  var table = (between) => {
-    const told = kept();
-    const means = between?.runs.some((count2) => count2 > 1) ? new Map(between.metrics.map(({ name, old, new: now }) => [name, [old, now]])) : void 0;
-    byId("metrics", HTMLElement).hidden = !told.length;
-    const untrusted = told.filter(({ beyond }) => beyond.length);
+  var report = (link, [run2]) => {
+    link.href = `/report?id=${encodeURIComponent(run2?.id ?? "")}`;
+    link.title = "open the report";
+    link.target = "_blank";
+  };
+  var table = (shown2, between) => {
+    const box = byId("table", HTMLElement);
+    byId("metrics", HTMLElement).hidden = byId("head", HTMLElement).hidden = !shown2.length;
+    byId("manage", HTMLElement).hidden = shown2.length !== 1;
+    byId("title", HTMLElement).textContent = shown2.length > 3 ? `${shown2.length} runs` : shown2.map(({ name, runs }) => called(name) + (runs[1] ? ` (${runs.length} repeats)` : "")).join(" and ");
+    byId("delete", HTMLElement).hidden = byId("report", HTMLElement).hidden = shown2[0]?.runs.length !== 1;
+    report(byId("report", HTMLAnchorElement), shown2[0]?.runs ?? []);
+    const untrusted = kept().filter(({ beyond }) => beyond.length);
     const banner = byId("untrusted", HTMLElement);
     banner.hidden = !untrusted.length;
     banner.querySelector("ul")?.replaceChildren(...untrusted.flatMap(({ id, beyond }) => beyond.map((reason) => make("li", `${id}: ${reason}`))));
+    box.classList.toggle("one", shown2.length === 1);
+    const changes = new Map(between?.metrics.map((change) => [change.name, change]));
+    const means = between?.runs.some((count2) => count2 > 1);
+    const tested = between?.metrics.some(({ p }) => p !== null);
     const head = make("tr");
     make("th", "Metric", head).scope = "col";
-    for (const [nth, found2] of told.entries()) {
+    for (const [nth, { name, runs, told }] of shown2.entries()) {
       const cell = make("th", void 0, head);
       cell.scope = "col";
-      const link = make("a", found2.id, cell);
-      link.href = `/report?id=${encodeURIComponent(found2.id)}`;
-      link.title = "open the report";
-      link.target = "_blank";
-      if (means) make("span", `, mean of ${between?.runs[nth] ?? 1} runs`, cell);
-      warning(found2, cell);
+      if (runs.length === 1) report(make("a", called(name), cell), runs);
+      else cell.append(called(name));
+      const count2 = means ? between?.runs[nth] ?? 1 : told?.runs ?? 1;
+      if (means || count2 > 1) make("span", `, mean of ${count2} runs`, cell);
+      for (const run2 of runs) warning(run2, cell);
     }
-    const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
-    const rows = [...names].map((name) => {
+    for (const title of between ? ["Change", ...tested ? ["Difference, 95 % interval", "p", "Verdict"] : []] : []) make("th", title, head).scope = "col";
+    const titles = [...head.cells].map(({ textContent }) => textContent);
+    const names = new Set(shown2.flatMap(({ runs }) => Object.keys(runs[0]?.metrics ?? {})));
+    const rows2 = [...names].map((name) => {
       const line = make("tr");
       const title = make("th", labels[name] ?? name, line);
       title.scope = "row";
       title.title = name;
-      for (const [nth, { metrics }] of told.entries()) make("td", (means ? means.get(name)?.[nth] : metrics[name]) ?? "–", line);
+      const change = changes.get(name);
+      const cells = shown2.map(({ runs, told }, nth) => (means ? change?.[nth ? "new" : "old"] : (told?.metrics ?? runs[0]?.metrics)?.[name]) ?? "–");
+      if (between) cells.push(change?.change_ratio == null ? "–" : percent(change));
+      if (tested) cells.push(change?.interval ?? "–", change?.p == null ? "–" : change.p < 1e-4 ? "< 0.0001" : change.p.toPrecision(2), VERDICTS[change?.verdict ?? ""] ?? change?.verdict ?? "–");
+      for (const [nth, text] of cells.entries()) {
+        const [mean, spread] = text.split(/ (?=\()/);
+        const cell = make("td", mean, line);
+        cell.dataset["title"] = titles[nth + 1];
+        if (spread) make("span", ` ${spread}`, cell);
+      }
       return line;
     });
-    byId("table", HTMLElement).replaceChildren(head, ...rows);
-    byId("more", HTMLElement).hidden = rows.length <= FEW;
-    byId("more", HTMLElement).textContent = `All ${rows.length} metrics`;
-    const box = byId("manage", HTMLElement);
-    box.hidden = told.length !== 1;
+    box.replaceChildren(head, ...rows2);
+    byId("more", HTMLElement).hidden = rows2.length <= FEW;
+    byId("more", HTMLElement).textContent = `All ${rows2.length} metrics`;
   };
+  var percent = ({ change_ratio }) => `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`;
   byId("more", HTMLElement).addEventListener("click", ({ currentTarget }) => {
     const all = byId("table", HTMLElement).classList.toggle("all");
     currentTarget.setAttribute("aria-expanded", String(all));
   });
   var comparisons = 0;
-  var differences = async () => {
+  var results = async () => {
     const turn = ++comparisons;
-    const box = byId("differences", HTMLElement);
-    const [old, now, ...more] = kept();
-    box.hidden = true;
-    if (!old || !now || more.length) return;
-    const between = await ask(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
+    const found2 = sides();
+    table(found2);
+    const said = byId("verdict", HTMLElement);
+    said.textContent = "";
+    const [one, other] = found2;
+    const wish = (path, side) => `${path}=${encodeURIComponent(side.runs[0]?.id ?? "")}`;
+    await Promise.all(
+      found2.filter(({ runs }) => found2.length === 1 || runs.length > 1).map(async (side) => side.told = await ask(`/api/side?${wish("id", side)}${side.runs.length > 1 ? "&repeats=yes" : ""}`))
+    );
+    const between = one && other && found2.length === 2 ? await ask(`/api/compare?${wish("old", one)}&${wish("new", other)}`) : void 0;
     if (turn !== comparisons) return;
-    table(between);
-    box.hidden = false;
-    box.replaceChildren();
-    make("h2", `From ${old.id} to ${now.id}`, box);
-    const settings = between.settings.map(({ key, old: old2, new: now2 }) => `${key}: ${old2 || "not set"} to ${now2 || "not set"}`);
-    if (old.seed !== now.seed && between.runs.every((count2) => count2 === 1)) settings.push(`seed: ${old.seed} to ${now.seed}`);
-    make("p", settings.length ? "Settings that differ:" : "The settings are the same.", box);
-    const list2 = make("ul", void 0, box);
-    for (const setting of settings) make("li", setting, list2);
-    const changed = between.metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
-    changed.sort((one, other) => Math.abs(other.change_ratio ?? 0) - Math.abs(one.change_ratio ?? 0));
-    const tested = between.metrics.some(({ p }) => p !== null);
-    const [before = 1, after = 1] = between.runs;
-    const said = tested ? `Metrics that differ, means over all repeats (${before} and ${after} runs). Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).` : "Metrics that differ, one run of each: one run cannot tell an effect from chance; use repeats on both sides.";
-    make("p", changed.length ? said : "No metric differs by 0.5 % or more.", box);
-    if (!changed.length) return;
-    const wide = make("div", void 0, box);
-    wide.className = "wide all";
-    wide.tabIndex = 0;
-    wide.setAttribute("role", "region");
-    wide.setAttribute("aria-label", "Metrics that differ");
-    const rows = make("table", void 0, wide);
-    const titles = ["Metric", "Old", "New", "Change", ...tested ? ["Difference, 95 % interval", "p", "Verdict"] : []];
-    const head = make("tr", void 0, make("thead", void 0, rows));
-    for (const title of titles) make("th", title, head).scope = "col";
-    const body = make("tbody", void 0, rows);
-    for (const { name, old: old2, new: now2, change_ratio, interval, p, verdict } of changed) {
-      const line = make("tr", void 0, body);
-      make("th", labels[name] ?? name, line).scope = "row";
-      const cells = [old2, now2, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`];
-      if (tested) cells.push(interval ?? "–", p === null ? "–" : p < 1e-4 ? "< 0.0001" : p.toPrecision(2), VERDICTS[verdict] ?? verdict);
-      for (const text of cells) make("td", text, line);
-    }
+    table(found2, between);
+    said.classList.toggle("failed", !between && (one?.told?.failed ?? false));
+    said.textContent = between && one && other ? compared(between, one, other) : found2.length === 1 ? one?.told?.verdict ?? "" : "";
+  };
+  var compared = ({ settings, metrics, runs }, old, now) => {
+    const lone = runs.every((count2) => count2 === 1);
+    const [one, other] = [old.runs[0], now.runs[0]];
+    const set = settings.map(({ key, old: old2, new: now2 }) => `${key}: ${old2 || "not set"} to ${now2 || "not set"}`);
+    if (one && other && one.seed !== other.seed && lone) set.push(`seed: ${one.seed} to ${other.seed}`);
+    const changed = metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
+    const first = Object.keys(one?.metrics ?? {}).slice(0, FEW);
+    const main = changed.filter(({ name }) => first.includes(name)).map((change) => `${labels[change.name] ?? change.name} ${percent(change)}${change.p === null ? "" : ` (${change.verdict})`}`);
+    const how = metrics.every(({ p }) => p === null) ? "One run cannot tell an effect from chance: use repeats on both sides." : `Means of ${runs.join(" and ")} runs; seeds on both sides are compared in pairs, and p is corrected for the number of metrics (Holm).`;
+    return `${set.length ? `Settings that differ: ${set.join("; ")}` : "The settings are the same"}. ${changed.length ? `${main.join(", ") || "None of the first six metrics changes by 0.5 % or more"}. ${how}` : "No metric differs by 0.5 % or more."}`;
   };
   var pictures = () => {
     const box = byId("pictures", HTMLElement);
@@ -1007,17 +1010,18 @@
     box.hidden = !sweeps.length;
     box.replaceChildren();
     for (const found2 of sweeps) {
-      make("h2", found2.id, box);
-      sweep(found2.id, labels, make("div", void 0, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
-      if (!found2.pictures.length) continue;
-      const files = make("p", "Pictures in its folder:", box);
-      files.className = "note";
+      make("h2", called(found2.id), box);
+      const files = make("p", void 0, box);
+      const button = make("button", "Rename", files);
+      button.addEventListener("click", () => void rename(found2.id).catch(tell));
       for (const name of found2.pictures) {
+        files.append(" ");
         const link = make("a", name, files);
-        files.insertBefore(document.createTextNode(" "), link);
         link.href = `/picture?id=${encodeURIComponent(found2.id)}&name=${encodeURIComponent(name)}`;
         link.target = "_blank";
+        if (found2.axes.length > 2 && !name.endsWith(".svg")) Object.assign(make("img", void 0, link), { src: link.href, alt: "" });
       }
+      sweep(found2.id, labels, make("div", void 0, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
     }
   };
   var made = /* @__PURE__ */ new Map();
@@ -1037,6 +1041,8 @@
   var draw2 = (again = false) => {
     const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");
     byId("plots", HTMLElement).hidden = !runs.length;
+    byId("several", HTMLElement).hidden = runs.length < 2;
+    plots.apart = byId("apart", HTMLInputElement).checked;
     return plots.show(runs, wanted(), again);
   };
   var choose = (ids) => {
@@ -1045,8 +1051,7 @@
     remember();
     list();
     pictures();
-    table();
-    return Promise.all([draw2(), differences()]).then(
+    return Promise.all([draw2(), results()]).then(
       () => void 0,
       (error) => tell(error)
     );
@@ -1056,6 +1061,8 @@
     entries = found2.runs;
     quantities = found2.quantities;
     labels = found2.labels;
+    given.clear();
+    for (const { id } of entries) given.set(short(series(id)), (given.get(short(series(id))) ?? /* @__PURE__ */ new Set()).add(series(id)));
   };
   var load = async (from) => {
     const found2 = await ask(`/api/scenario?${from}`);
@@ -1102,23 +1109,23 @@
     }
   };
   var form = async () => {
-    const given = await ask("/api/basis");
+    const given2 = await ask("/api/basis");
     editor = new Editor({
-      schema: given.schema,
-      controllers: given.controllers,
+      schema: given2.schema,
+      controllers: given2.controllers,
       check: (text) => engine.check(text),
       run: () => {
         if (!startButton.disabled) void run();
       }
     });
-    for (const { name, about: about2 } of given.scenarios) make("option", name, basis).title = about2;
+    for (const { name, about: about2 } of given2.scenarios) make("option", name, basis).title = about2;
     await load("shipped=");
     startButton.disabled = false;
   };
-  var results = async () => {
+  var start = async () => {
     await refresh();
     recall();
-    plots = new Plots(Object.keys(quantities), engine, tell);
+    plots = new Plots(Object.keys(quantities), engine, tell, called);
     for (const [name, title] of Object.entries(quantities)) {
       const label = make("label", void 0, byId("quantities", HTMLElement));
       const tick = make("input", void 0, label);
@@ -1138,23 +1145,36 @@
   startButton.addEventListener("click", () => void run());
   stopButton.addEventListener("click", () => engine.stop());
   basis.addEventListener("change", () => void load(`shipped=${encodeURIComponent(basis.value)}`).catch(tell));
-  byId("change", HTMLButtonElement).addEventListener("click", () => {
-    const [only] = kept();
-    if (!only) return;
+  var rename = async (name) => {
+    const wish = prompt(`New name of ${name}`, called(name).split("/").at(-1));
+    if (!wish) return;
+    const now = await ask("/api/rename", { id: name, name: wish });
+    await refresh();
+    await choose(chosen.map((id) => series(id) === name || id === name ? now + id.slice(name.length) : id));
+  };
+  var act = (id, what) => byId(id, HTMLButtonElement).addEventListener("click", () => {
+    const [only] = sides();
+    if (only) what(only).catch(tell);
+  });
+  act("change", async ({ runs }) => {
     edit.open = true;
     edit.scrollIntoView();
-    formed.then(() => load(`id=${encodeURIComponent(only.id)}`)).catch(tell);
+    await formed;
+    await load(`id=${encodeURIComponent(runs[0]?.id ?? "")}`);
   });
-  byId("delete", HTMLButtonElement).addEventListener("click", () => {
-    const [only] = kept();
-    if (!only || !confirm(`Delete the run ${only.id} and its folder?`)) return;
-    ask("/api/delete", { id: only.id }).then(refresh).then(() => choose([])).catch(tell);
+  act("rename", ({ name }) => rename(name));
+  act("delete", async ({ name }) => {
+    if (!confirm(`Delete the run ${name} and its folder?`)) return;
+    await ask("/api/delete", { id: name });
+    await refresh();
+    await choose([]);
   });
+  byId("apart", HTMLInputElement).addEventListener("change", () => draw2(true).catch(tell));
   byId("new", HTMLButtonElement).addEventListener("click", () => {
     edit.open = true;
     byId("toml", HTMLTextAreaElement).focus();
   });
   filter.addEventListener("input", list);
   var formed = form();
-  Promise.all([results(), formed]).then(() => document.body.dataset["ready"] = "yes", tell);
+  Promise.all([start(), formed]).then(() => document.body.dataset["ready"] = "yes", tell);
 })();
