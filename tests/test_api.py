@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -355,6 +357,24 @@ def test_results_are_compared_as_by_the_command(cli: Command, tmp_path: Path) ->
     with pytest.raises(paceline.ArgumentError, match="flows 0 to 1"):
         found.plot("flows[9].goodput")
     assert len(found.plot([]).axes) == len(found.plot().axes)
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: paceline.bdp("1"), "for example bdp(0.5, 1, 2)"),  # type: ignore[arg-type]
+        (lambda: paceline.bdp(1, -1), "for example bdp(0.5, 1, 2)"),
+        (lambda: paceline.read("no-such-folder"), "`paceline run`, `Run.write` or a sweep makes"),
+        (lambda: paceline.sweep(SCENARIO, {}), 'say what to vary: {"path.rtt": '),
+        (lambda: paceline.sweep(SCENARIO), 'say what to vary: {"path.rtt": '),
+        (lambda: paceline.run(SCENARIO).plot("speed"), "its panels are throughput, "),
+    ],
+)
+def test_a_traceback_says_what_to_do(call: Callable[[], object], hint: str) -> None:
+    with pytest.raises(paceline.PacelineError) as caught:
+        call()
+    last = traceback.format_exception_only(caught.value)[-1]
+    assert last.startswith(f"hint: {hint}")
 
 
 def test_the_other_verbs_are_functions(run: paceline.Run, tmp_path: Path) -> None:

@@ -570,6 +570,9 @@ def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
         ("report s --panel rtt", "a sweep has no option --panel"),
         ("report s --flow 0", "a sweep has no option --flow"),
         ("report s --format html", "a sweep has no HTML report"),
+        ("report s --out figure.jpg", "a report is not written as .jpg"),
+        ("report s --out figure.html", "a sweep has no HTML report"),
+        ("report s --out figure.svg --format pdf", "figure.svg is not the name of a pdf"),
         ("report s --size 3", "is not the size of a figure"),
         ("report s --x path.rtt", "the sweep does not vary 'path.rtt'"),
         ("report s --metric fast", "no metric is called 'fast'"),
@@ -623,14 +626,24 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_s_figure_has_the_panels_that_are_named(cli: Command, small: Path) -> None:
     out = small.parent / "panels.svg"
+    # The name of the file says its format.
     done = cli("report", small / "r", "--panel", "window,rtt", "--size", "3x4in", "--out", out)
-    assert done.returncode == 2
-    words = ("--format", "svg", "--out", out, "--size", "3x4in", "--panel", "window,rtt")
-    done = cli("report", small / "r", *words)
     assert done.returncode == 0, done
     found = svg_texts(out.read_bytes())
     assert {"Window (kB)", "RTT (ms)", "Time (s)"} <= found
     assert not any("Throughput" in text for text in found)
+
+
+def test_what_is_undefined_in_all_runs_is_said(cli: Command, small: Path) -> None:
+    out = small.parent / "undefined.svg"
+    # Several metrics in one word, as several panels of a run.
+    done = cli("report", small / "s", "--metric", "convergence, goodput", "--out", out)
+    assert done.returncode == 0, done
+    found = svg_texts(out.read_bytes())
+    assert {"undefined in all runs", "1", "2", "Goodput (Mbit/s)"} <= found
+    out = small.parent / "alone.svg"
+    assert cli("report", small / "s", "--metric", "convergence", "--out", out).returncode == 0
+    assert {"1", "2"} <= svg_texts(out.read_bytes())
 
 
 def test_lines_differ_without_colour() -> None:

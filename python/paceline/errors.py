@@ -27,6 +27,12 @@ class Diagnostic:
 class PacelineError(Exception):
     """Any error of this package."""
 
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]
+        """What a traceback shows below the message."""
+        hint = getattr(self, "hint", None)
+        return [f"hint: {hint}"] if hint else []
+
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the type and the attributes when pickled between processes, however it was made."""
         return _again, (type(self), self.args, self.__dict__)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from paceline import guests, shipped, store
 from paceline.batch import Bar, Outcome, Watch, in_notebook, locally
 from paceline.controller import Controller
-from paceline.errors import ArgumentError, StoreError, within
+from paceline.errors import ArgumentError, FileError, StoreError, within
 from paceline.grid import read_axes
 from paceline.later import polars as pl
 from paceline.names import did_you_mean
@@ -33,7 +33,10 @@ Folder = str | os.PathLike[str]
 
 
 def read(folder: Folder) -> Run | Sweep:
-    """Read a run or a sweep from its folder."""
+    """Read a run or a sweep from its folder; raises `FileError` if there is none."""
+    if not store.found(Path(folder)).exists():
+        hint = "`paceline run`, `Run.write` or a sweep makes one"
+        raise FileError("not-found", f"no such folder: {folder}", hint=hint, file=str(folder))
     return Sweep.read(folder) if Path(folder, NAME).is_file() else Run.read(folder)
 
 

@@ -48,8 +48,12 @@ def named(name: str) -> str:
 
 
 def all_named(names: Iterable[str], flows: int | None = None) -> list[str]:
-    """Return metrics' names in full, each once; raises `ArgumentError` also for a missing flow."""
-    found = list(dict.fromkeys(map(named, names)))
+    """Return metrics' names in full, each once; raises `ArgumentError` also for a missing flow.
+
+    A text may have several, separated by commas.
+    """
+    parts = (part.strip() for name in names for part in name.split(","))
+    found = list(dict.fromkeys(map(named, parts)))
     for name in found:
         of = of_flow(name)
         if flows is not None and of is not None and of[0] >= flows:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, guests, memory, shipped, store
-from paceline.errors import NoTableError, NotARunError, of_file
+from paceline.errors import ArgumentError, NoTableError, NotARunError, of_file
 from paceline.grid import document, toml
 from paceline.measures import label
 from paceline.quantities import quantity
@@ -387,6 +387,9 @@ def scenarios() -> list[dict[str, str]]:
 
 def bdp(*sizes: float) -> list[str]:
     """Return sizes of a queue in bandwidth-delay products: ``bdp(1, 2)`` is 1 BDP and 2 BDP."""
+    for size in sizes:
+        if not isinstance(size, int | float) or not 0 < size < float("inf"):
+            raise ArgumentError(f"{size!r} is not a size in BDP", hint="for example bdp(0.5, 1, 2)")
     return [f"{size:g} bdp" for size in sizes]
 
 

@@ -802,7 +802,7 @@ _PAGE = """<!DOCTYPE html>
 <style>{{ style|safe }}
 td, th { padding: 5px 14px 5px 0; text-align: right; border-bottom: 1px solid var(--line); }
 td:first-child, th:first-child { text-align: left; }
-img { width: 960px; max-width: max(100%, 640px); height: auto; display: block; }
+img { width: 960px; max-width: 100%; height: auto; display: block; }
 .scrolls { overflow-x: auto; }
 </style>
 </head>

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from cyclopts import Parameter
 
@@ -20,20 +20,24 @@ if TYPE_CHECKING:
     from paceline.study.sweep import Sweep
 
 
+Form = Literal["html", "png", "svg", "pdf"]
+_FORMS = get_args(Form)
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
     """The options of the command."""
 
     format: Annotated[
-        Literal["html", "png", "svg", "pdf"] | None,
+        Form | None,
         Parameter(help="An HTML page, or a figure for print. Default: html, or pdf for a sweep."),
     ] = None
     out: Annotated[
         Path | None,
         Parameter(
-            help="File to write. Default: report.FORMAT in the folder, or, for a recording, "
-            "NAME-report.FORMAT in the current folder."
+            help="File to write, in the format of its name. Default: report.FORMAT in the folder, "
+            "or, for a recording, NAME-report.FORMAT in the current folder."
         ),
     ] = None
     style: Path | None = None
@@ -98,7 +102,7 @@ def report(
     is_file = Path(folder).is_file()
     folder = folder if is_file else files.run_folder(folder)
     sweep = None if is_file else files.sweep(folder)
-    form = options.format or ("html" if sweep is None else "pdf")
+    form = _form(options, "html" if sweep is None else "pdf")
     beside = Path(f"{files.stem(folder)}-report.{form}") if is_file else None
     place = options.out or beside or Path(folder) / f"report.{form}"
     store.check(place, force=options.force)
@@ -113,6 +117,18 @@ def report(
             write(fresh)
     answer: answers.Report = {"report": str(place), "format": form}
     console.answer(answer, str(place))
+
+
+def _form(options: Options, otherwise: str) -> str:
+    """Return the format that is asked for, or that the file's name ends in."""
+    suffix = options.out.suffix.lstrip(".").lower() if options.out else ""
+    if suffix and options.format is None and suffix not in _FORMS:
+        hint = f"end its name in .{', .'.join(_FORMS)}, or give --format"
+        raise Failure("usage", f"a report is not written as .{suffix}", hint=hint)
+    if suffix in _FORMS and options.format not in (None, suffix):
+        hint = f"leave --format out, or end its name in .{options.format}"
+        raise Failure("usage", f"{options.out} is not the name of a {options.format}", hint=hint)
+    return options.format or suffix or otherwise
 
 
 def _look(form: str, options: Options, *, panels: bool) -> Look:

@@ -160,8 +160,8 @@ def sweep(
     text, file = named_scenario(file)
     hint = 'say what to vary: --over path.rate="10,100 Mbit/s", or [sweep.over] in the scenario'
     with (
-        failing(NoSweepError, "no-sweep", hint, file=file),
         failing(ArgumentError, "unknown-metric"),
+        failing(NoSweepError, "no-sweep", hint, file=file),
     ):
         plan = Plan.read(
             text,

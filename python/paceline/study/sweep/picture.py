@@ -123,6 +123,10 @@ class _Curves:
                     ax.set_title(
                         "\n".join(self._told(*where) for where in place.items()), fontsize=7
                     )
+            for ax in () if means else mine:
+                ax.plot([*self._places.values()], [0] * len(self._places), "none")
+                ax.text(0.5, 0.5, "undefined in all runs", transform=ax.transAxes, ha="center")
+                ax.set_yticks([])
             # An interval of what is never negative may be.
             bottom, top = mine[0].get_ylim()
             least = min(means, default=0.0) / scale.size

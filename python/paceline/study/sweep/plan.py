@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paceline import guests, store
 from paceline.batch import Job
-from paceline.errors import ArgumentError, PacelineError
+from paceline.errors import ArgumentError
 from paceline.grid import Axis, Grid, Overrides, crossed
 from paceline.measures import all_named
 from paceline.runs import HEADLINES
@@ -17,7 +17,7 @@ from paceline.runs import HEADLINES
 TABLES = ("samples", "queue", "events", "packets")
 
 
-class NoSweepError(PacelineError):
+class NoSweepError(ArgumentError):
     """A scenario that varies nothing."""
 
 
@@ -68,7 +68,8 @@ class Plan:
         scenario = guests.check(text, file, overrides, sweep=not axes)
         sweep, own = scenario.sweep, not axes and repeats is None
         if sweep is None and not axes:
-            raise NoSweepError(f"{file} has no [sweep]")
+            hint = 'say what to vary: {"path.rtt": ["10 ms", "40 ms"]}, or write a [sweep]'
+            raise NoSweepError(f"{file} has no [sweep]", hint=hint)
         axes = axes or tuple(map(Axis.of, sweep["axes"] if sweep else ()))
         seeds = tuple(sweep["seeds"] if sweep else [scenario.seed])
         if repeats is not None:
