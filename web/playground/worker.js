@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 a3f695def0d141020950f32b5a7c0ae685815da2468c45c6951e9576e73809b9
+// Built from web/ by `make web`. Sources: sha256 3fd8b211ce8f10481060de27bddff4264bb20d32e6c23f963e0a85fd56e9866a
 "use strict";
 (() => {
   // src/controller.ts

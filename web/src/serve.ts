@@ -275,22 +275,14 @@ const pictures = (): void => {
   }
 };
 
-/** Runs of points that have been made since the page was opened. */
-const made = new Map<string, string>();
-
 /** Shows a run of a sweep. A sweep stores only results: the run is repeated, with the same bytes. */
 const lead = async (id: string, point: number, nth: number): Promise<void> => {
   if (startButton.disabled) return;
-  const key = JSON.stringify([id, point, nth]);
-  const before = made.get(key);
-  if (before !== undefined && entry(before)) return choose([before]);
   await load(`sweep=${encodeURIComponent(id)}&point=${point}&seed=${nth}`);
   edit.open = true;
   edit.scrollIntoView();
   chosen = [];
   await run();
-  const [now] = kept();
-  if (now) made.set(key, now.id);
 };
 
 const draw = (again = false): Promise<void> => {

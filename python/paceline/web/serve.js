@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 a3f695def0d141020950f32b5a7c0ae685815da2468c45c6951e9576e73809b9
+// Built from web/ by `make web`. Sources: sha256 3fd8b211ce8f10481060de27bddff4264bb20d32e6c23f963e0a85fd56e9866a
 "use strict";
 (() => {
   // src/ask.ts
@@ -1024,19 +1024,13 @@
       sweep(found2.id, labels, make("div", void 0, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
     }
   };
-  var made = /* @__PURE__ */ new Map();
   var lead = async (id, point, nth) => {
     if (startButton.disabled) return;
-    const key = JSON.stringify([id, point, nth]);
-    const before = made.get(key);
-    if (before !== void 0 && entry(before)) return choose([before]);
     await load(`sweep=${encodeURIComponent(id)}&point=${point}&seed=${nth}`);
     edit.open = true;
     edit.scrollIntoView();
     chosen = [];
     await run();
-    const [now] = kept();
-    if (now) made.set(key, now.id);
   };
   var draw2 = (again = false) => {
     const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");
