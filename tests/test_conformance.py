@@ -403,3 +403,14 @@ def test_a_stack_that_never_says_that_it_is_limited_is_not_judged_by_that(
     )
     assert verdict == "not applicable"
     assert "it never says that the application limits it" in line
+
+
+def test_a_stack_is_not_judged_by_a_loss_recovery_that_it_does_not_report(
+    stack: Callable[..., str], tmp_path: Path
+) -> None:
+    before, _, _ = STEPS.partition("query")
+    query = "SELECT COUNT(*) > 0 AS holds FROM events WHERE kind = 'recovery'"
+    folder = case_of(tmp_path, f'{before}query = "{query}"\n')
+    verdict, [line] = verdict_of(folder, stack("Startup"))
+    assert verdict == "not applicable"
+    assert "it does not say when it enters, leaves or undoes a loss recovery" in line

@@ -110,6 +110,12 @@ class Query:
         named = (exp.Table, exp.Column)
         return frozenset(node.name for tree in self._trees for node in tree.find_all(*named))
 
+    @property
+    def words(self) -> frozenset[str]:
+        """The texts that it compares with."""
+        texts = (node for tree in self._trees for node in tree.find_all(exp.Literal))
+        return frozenset(node.name for node in texts if node.is_string)
+
     def ask(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """Return the result; raises polars' errors, and `QueryError` if it is too expensive."""
         return self._frames(tables)[""]

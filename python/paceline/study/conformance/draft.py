@@ -49,6 +49,9 @@ class Result:
 #: The draft's names, beyond the columns of `bbr3`, that need a controller with BBR's states.
 _STATES = frozenset({"phase", "visit", "visits", "nth"})
 
+#: Events of our transport's loss recovery, which stacks do not report.
+_RECOVERY = frozenset({"recovery", "rto", "undo"})
+
 #: The beginning of the evidence of a step that uses a missing column.
 _ABSENT = "; not recorded: "
 
@@ -57,6 +60,9 @@ _APART = "; not reported: "
 
 #: What is said of a controller whose samples are never application-limited.
 _NO_LIMIT = "it never says that the application limits it"
+
+#: What is said of a stack and a step about loss recovery.
+_NO_RECOVERY = "it does not say when it enters, leaves or undoes a loss recovery"
 
 #: What is said of a step about a change of the path, which only our own records have.
 _NO_CHANGES = "a recording does not have the changes of its path"
@@ -168,6 +174,9 @@ class Cases:
         if not run.samples.filter(flow=0)["app_limited"].any():
             asks = [s.number for s in case.steps if "app_limited" in s.query.names]
             apart = dict.fromkeys(asks, _NO_LIMIT) | apart
+        if ":" in self._controller:
+            asks = [s.number for s in case.steps if _RECOVERY & s.query.words]
+            apart = dict.fromkeys(asks, _NO_RECOVERY) | apart
         case = replace(case, steps=tuple(s for s in case.steps if s.number not in apart))
         left = [(None, number, f"{_APART}{why}", None) for number, why in sorted(apart.items())]
         return [*left, *_judge(case, run, self._names)]
