@@ -342,6 +342,7 @@ uint32_t paceline_stack_get(size_t index, struct paceline_stack *out, size_t out
     static struct paceline_stack table;
     uint32_t status = fixed_stack_get(index, &table, sizeof table);
     table.phase = phase;
+    table.controllers = (paceline_string){{"any", 3}};
     memcpy(out, &table, out_size < sizeof table ? out_size : sizeof table);
     return status;
 }}
@@ -414,3 +415,20 @@ def test_a_stack_is_not_judged_by_a_loss_recovery_that_it_does_not_report(
     verdict, [line] = verdict_of(folder, stack("Startup"))
     assert verdict == "not applicable"
     assert "it does not say when it enters, leaves or undoes a loss recovery" in line
+
+
+def test_a_folder_of_stacks_brings_several_targets(
+    cli: Command, stack: Callable[..., str], tmp_path: Path
+) -> None:
+    stack("Startup", "Drain")
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    for name in ("one.so", "two.so"):
+        shutil.copy(tmp_path / "states.so", libraries / name)
+    targets = ("one:any", "two:any")
+    cases = ("--cases", case_of(tmp_path, STEPS))
+    result = cli("conformance", *targets, "--controller", libraries, *cases, "--json")
+    found = [(case["controller"], case["verdict"]) for case in json.loads(result.stdout)["cases"]]
+    assert found == [(target, "pass") for target in targets]
+    result = cli("conformance", "one:any", "--controller", tmp_path / "none", *cases)
+    assert "loads NAME=FILE or a folder of stacks" in result.stderr

@@ -55,8 +55,8 @@ class Options:
         list[str] | None,
         Parameter(
             negative="",
-            help="NAME=FILE[:CLASS] or STACK=FILE: load your own controller or stack, which you "
-            "can then name as a target.",
+            help="NAME=FILE[:CLASS], STACK=FILE or a folder of stacks: load your own controllers "
+            "or stacks, which you can then name as targets.",
         ),
     ] = None
     traces: Path | None = None
@@ -108,6 +108,7 @@ class Options:
         "conformance server.qlog --report verdict.html",
         "conformance server.qlog --against before.json",
         "conformance mine --controller mine=mine.py",
+        "conformance ngtcp2:bbr picoquic:bbr --controller target/guests",
         "conformance runs/mine --case 01 03",
         "conformance --quick",
         "conformance --traces DIR --json",
@@ -191,9 +192,10 @@ def conformance(
 def _load(controllers: list[str]) -> list[str]:
     """Load a person's own controllers; return their names, for a stack none."""
     for one in controllers:
-        if "=" not in one:
+        if "=" not in one and not Path(one).is_dir():
             hint = f"to test it, name it as a target: `paceline conformance {one}`"
-            raise Failure("controller", f"--controller loads NAME=FILE, not {one!r}", hint=hint)
+            message = f"--controller loads NAME=FILE or a folder of stacks, not {one!r}"
+            raise Failure("controller", message, hint=hint)
     if controllers:
         bring(controllers)
     return [guest.name for guest in guests.loaded() if guest.stack is None]
