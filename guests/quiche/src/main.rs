@@ -90,8 +90,8 @@ impl Told {
             self.latest_rtt = Some(Duration::from_nanos((millis * 1e6) as u64));
         }
         self.pacing_rate = rate("\"pacing_rate\":").or(self.pacing_rate);
-        self.delivery_rate = rate("\"delivery_rate\":").or(self.delivery_rate);
-        if let Some(limited) = value("\"app_limited\":") {
+        self.delivery_rate = rate("\"cf_delivery_rate\":").or(self.delivery_rate);
+        if let Some(limited) = value("\"cf_app_limited\":") {
             self.app_limited = limited == "true";
         }
     }
@@ -194,7 +194,7 @@ impl End {
         let mut connection = connection.map_err(told)?;
         let log = Log::default();
         if config.sends {
-            let (title, level) = (String::new(), QlogLevel::Core);
+            let (title, level) = (String::new(), QlogLevel::Base);
             connection.set_qlog_with_level(Box::new(log.clone()), title.clone(), title, level);
         }
         Ok(Self {
