@@ -432,3 +432,11 @@ def test_a_folder_of_stacks_brings_several_targets(
     assert found == [(target, "pass") for target in targets]
     result = cli("conformance", "one:any", "--controller", tmp_path / "none", *cases)
     assert "loads NAME=FILE or a folder of stacks" in result.stderr
+
+
+def test_a_stack_may_pass_a_step_that_is_expected_to_fail(
+    stack: Callable[..., str], tmp_path: Path
+) -> None:
+    variant = '[[variants]]\nname = "slow"\nset = { "path.rate" = "5 Mbit/s" }\n'
+    folder = case_of(tmp_path, f'{STEPS}\n{variant}expected = {{ 1 = "the draft\'s" }}\n')
+    assert verdict_of(folder, stack("Startup"))[0] == "pass"
