@@ -1,6 +1,7 @@
-"""Writes docs/stacks/packets.txt, a part of docs/stacks.md: each BBR, judged by its packets.
+"""Writes docs/stacks/packets.txt and cases.txt, parts of docs/stacks.md: each BBR, judged.
 
-`make stacks` runs it before it writes that page. Libraries in target/guests are stacks, too.
+`make stacks` runs it before it writes that page. Libraries in target/guests are stacks, too. What
+the command says of a controller is kept in target/stacks, and each controller is judged once.
 """
 
 from __future__ import annotations
@@ -8,25 +9,29 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from collections import Counter
 from typing import Any
 
 from generate import table as markdown
-from stacks import NOTES, libraries
+from stacks import NOTES, WORK, libraries
 
 from paceline import guests
 from paceline.cli import main
 from paceline.cli.guests import bring
 
-PART = NOTES / "packets.txt"
+PACKETS, CASES = NOTES / "packets.txt", NOTES / "cases.txt"
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr1")
 #: What a stack says that its `bbr` is.
 VERSIONS = {"quinn:bbr": "bbr1", "s2n:bbr": "bbr2", "tquic:bbr": "bbr1"}
 
 
-def judged(controller: str, given: list[str]) -> list[dict[str, Any]]:
-    """Return what the command says of a controller's flows."""
+def judged(controller: str, given: list[str]) -> dict[str, Any]:
+    """Return what the command says of a controller: its draft cases, and its flows."""
+    kept = WORK / f"judged-{controller.replace(':', '-')}.json"
+    if kept.is_file():
+        return dict(json.loads(kept.read_text()))
     words = ["conformance", controller, "--json", "--quiet"]
     if controller in VERSIONS:
         words += ["--as", VERSIONS[controller]]
@@ -35,8 +40,9 @@ def judged(controller: str, given: list[str]) -> list[dict[str, Any]]:
             words += ["--controller", library]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         main(words)
-    flows: list[dict[str, Any]] = json.loads(out.getvalue())["flows"]
-    return flows
+    WORK.mkdir(parents=True, exist_ok=True)
+    kept.write_text(out.getvalue())
+    return dict(json.loads(out.getvalue()))
 
 
 def column(flows: list[dict[str, Any]]) -> dict[str, str]:
@@ -51,19 +57,14 @@ def column(flows: list[dict[str, Any]]) -> dict[str, str]:
     return shown
 
 
-def part() -> None:
-    """Run the command on each BBR, and write the part."""
-    given = libraries()
-    bring(given)
-    names = [f"{stack.name}:{name}" for stack in guests.stacks() for name in stack.controllers]
-    names = [*OURS, *(name for name in names if "bbr" in name)]
-    found = {name: judged(name, given) for name in names}
-    columns = {name: column(flows) for name, flows in found.items()}
+def packets(found: dict[str, Any]) -> str:
+    """Write how each controller's packets were judged."""
+    columns = {name: column(said["flows"]) for name, said in found.items()}
     rows = list(dict.fromkeys(id_ for shown in columns.values() for id_ in shown))
     rows.sort(key=lambda id_: id_ == "states")
-    heads = [f"`{name}` as {flows[0]['judged_as']}" for name, flows in found.items()]
-    lines = [[f"`{row}`", *(columns[name].get(row, "") for name in names)] for row in rows]
-    PART.write_text(
+    heads = [f"`{name}` as {said['flows'][0]['judged_as']}" for name, said in found.items()]
+    lines = [[f"`{row}`", *(columns[name].get(row, "") for name in found)] for row in rows]
+    return (
         "## Judged by their packets\n\n"
         "`paceline conformance NAME` runs a controller on the draft's six baselines and twelve "
         "drawn paths, and a shadow of the algorithm beside each\n"
@@ -74,5 +75,45 @@ def part() -> None:
     )
 
 
+#: A step that a controller breaks, or that does not apply to it, in the evidence of a case.
+STEP = re.compile(r"step (\d+)(?: \([^)]*\))? (does not hold|not applicable)")
+
+
+def cell(evidence: str, verdict: str) -> str:
+    """Return the verdict of a case, with the steps that decide it."""
+    broken = {n for n, what in STEP.findall(evidence) if what == "does not hold"}
+    which = ", ".join(sorted(broken)) or "the flow ends"
+    return f"**fail** ({which})" if verdict == "fail" else verdict
+
+
+def cases(found: dict[str, Any]) -> str:
+    """Write how each controller's draft cases ended."""
+    rows: dict[str, dict[str, str]] = {}
+    for name, said in found.items():
+        for case in said["cases"]:
+            rows.setdefault(case["id"], {})[name] = cell(case["evidence"], case["verdict"])
+    heads = ["case", *(f"`{name}`" for name in found)]
+    lines = [[id_, *(of.get(name, "") for name in found)] for id_, of in rows.items()]
+    return (
+        "## The draft's test cases\n\n"
+        "`paceline conformance NAME` runs the test cases of draft-ietf-ccwg-bbr-06, appendix A, on "
+        "one to six paths each. A case passes if\nall of its steps hold that a controller's "
+        "record can tell: a stack reports its states, and neither the other variables of\n`bbr3` "
+        "nor its loss recoveries. In parentheses: the steps that fail.\n\n"
+        f"{markdown(heads, lines)}"
+    )
+
+
+def parts() -> None:
+    """Run the command on each BBR, and write the parts."""
+    given = libraries()
+    bring(given)
+    names = [f"{stack.name}:{name}" for stack in guests.stacks() for name in stack.controllers]
+    theirs = [name for name in names if "bbr" in name]
+    found = {name: judged(name, given) for name in (*OURS, *theirs)}
+    PACKETS.write_text(packets(found))
+    CASES.write_text(cases({name: found[name] for name in theirs}))
+
+
 if __name__ == "__main__":
-    part()
+    parts()

@@ -416,7 +416,7 @@ def page() -> None:
     parts = [(NOTES / "head.txt").read_text().rstrip(), versions().rstrip()]
     parts.append((NOTES / "notes.txt").read_text().rstrip())
     parts.append("![Use of the link, queue and share of each controller](stacks.svg)")
-    parts.append((NOTES / "packets.txt").read_text().rstrip())
+    parts += [(NOTES / f"{part}.txt").read_text().rstrip() for part in ("cases", "packets")]
     parts += [table(one, sweeps[one.sweep], names).rstrip() for one in MEASURES]
     parts.append(costs(names).rstrip())
     made = f"Measured on {datetime.now(UTC):%Y-%m-%d} with Paceline {paceline.__version__}."
