@@ -38,6 +38,8 @@ LIBRARIES = ROOT / "target" / "guests"
 PAGE = ROOT / "docs" / "stacks.md"
 NOTES = ROOT / "docs" / "stacks"
 
+#: Of the page, in this order: docs/judged.py writes them, but for the causes.
+PARTS = ("cases", "causes", "packets")
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr3-linux", "bbr1", "cubic")
 #: Controllers of a stack that are neither a BBR nor a CUBIC.
@@ -416,7 +418,7 @@ def page() -> None:
     parts = [(NOTES / "head.txt").read_text().rstrip(), versions().rstrip()]
     parts.append((NOTES / "notes.txt").read_text().rstrip())
     parts.append("![Use of the link, queue and share of each controller](stacks.svg)")
-    parts += [(NOTES / f"{part}.txt").read_text().rstrip() for part in ("cases", "packets")]
+    parts += [(NOTES / f"{part}.txt").read_text().rstrip() for part in PARTS]
     parts += [table(one, sweeps[one.sweep], names).rstrip() for one in MEASURES]
     parts.append(costs(names).rstrip())
     made = f"Measured on {datetime.now(UTC):%Y-%m-%d} with Paceline {paceline.__version__}."
