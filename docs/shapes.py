@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import types
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from itertools import pairwise
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from paceline import answers, pages
 
@@ -21,14 +24,24 @@ JSON_TYPES = {
 
 def fields(shape: type) -> Iterator[tuple[str, Any, str, bool]]:
     """Yield each key of an object: its type, what is said of it, and whether it is always there."""
+    docs = described(shape)
     for name, hint in get_type_hints(shape, include_extras=True).items():
         always = get_origin(hint) is not NotRequired
         if not always:
             (hint,) = get_args(hint)
-        doc = ""
-        if get_origin(hint) is Annotated:
-            hint, doc = get_args(hint)
-        yield name, hint, doc, always
+        yield name, hint, docs.get(name, ""), always
+
+
+def described(shape: type) -> dict[str, str]:
+    """Return what the source says of the keys of an object, in the text after each."""
+    (definition,) = ast.parse(inspect.getsource(shape)).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for key, text in pairwise(definition.body):
+        match key, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=doc)):
+                found[name] = " ".join(str(doc).split())
+    return found
 
 
 def is_shape(hint: Any) -> bool:

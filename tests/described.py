@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import UnionType
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
 from paceline import answers
 
@@ -16,7 +16,7 @@ def wrong(value: Any, hint: Any, at: str = "") -> list[str]:
 
 def _wrong(value: Any, hint: Any, at: str) -> Iterator[str]:
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Annotated, NotRequired):
+    if origin is NotRequired:
         yield from _wrong(value, arguments[0], at)
     elif origin in (Union, UnionType):
         yield from min((wrong(value, one, at) for one in arguments), key=len)

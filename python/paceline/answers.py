@@ -1,13 +1,13 @@
 """The JSON of commands: the objects that ``--json`` prints.
 
 `docs/reference/json.md` and `web/src/api.ts` are generated from here and from `paceline.pages`.
-Keys may be added, but existing keys keep their name and meaning. The name of a quantity ends in its
-unit.
+A key's description follows it. Keys may be added, but existing keys keep their name and meaning.
+The name of a quantity ends in its unit.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Backend = Literal["sim", "emu", "vm"]
 
@@ -18,25 +18,25 @@ Metrics = dict[str, float | None]
 class Statistics(TypedDict):
     """Statistics of a metric over repeats."""
 
-    mean: Annotated[float, "Of the runs in which it is defined."]
-    median: Annotated[
-        float | None,
-        "Of these and of those in which a time is longer than the run; null if it is one of these.",
-    ]
-    low: Annotated[
-        float | None,
-        "The 95 % interval of the mean, by Student's t; null with fewer than five runs, or if a "
-        "time is longer than a run.",
-    ]
+    mean: float
+    """Of the runs in which it is defined."""
+    median: float | None
+    """Of these and of those in which a time is longer than the run; null if it is one of these."""
+    low: float | None
+    """The 95 % interval of the mean, by Student's t; null with fewer than five runs, or if a time
+    is longer than a run."""
     high: float | None
-    median_low: Annotated[float | None, "Likewise of the median, between order statistics."]
+    median_low: float | None
+    """Likewise of the median, between order statistics."""
     median_high: float | None
-    count: Annotated[int, "The number of runs in which it is defined."]
-    runs: Annotated[int, "The number of runs."]
-    censored: Annotated[int, "The number of runs that ended before the time that this is."]
-    coverage_ratio: Annotated[
-        float | None, "The share of such intervals that hold the mean: less for skewed values."
-    ]
+    count: int
+    """The number of runs in which it is defined."""
+    runs: int
+    """The number of runs."""
+    censored: int
+    """The number of runs that ended before the time that this is."""
+    coverage_ratio: float | None
+    """The share of such intervals that hold the mean: less for skewed values."""
 
 
 class Engine(TypedDict):
@@ -51,8 +51,10 @@ class Expectation(TypedDict):
     """A bound of `[expect]`."""
 
     metric: str
-    bound: Annotated[str, "As a comparison with a number in the metric's unit."]
-    value: Annotated[float | None, "With repeats, their median."]
+    bound: str
+    """As a comparison with a number in the metric's unit."""
+    value: float | None
+    """With repeats, their median."""
     held: bool
 
 
@@ -68,50 +70,43 @@ class Guest(TypedDict):
 class Run(TypedDict):
     """A run, or the summary of all its repeats."""
 
-    schema: NotRequired[Annotated[int, "Version of the record."]]
+    schema: NotRequired[int]
+    """Version of the record."""
     scenario: str
-    seed: Annotated[int, "With repeats, the first one."]
+    seed: int
+    """With repeats, the first one."""
     backend: Backend
-    out: Annotated[str, "The folder."]
-    metrics: Annotated[Metrics | dict[str, Statistics | None], "With repeats, statistics."]
-    censored: NotRequired[
-        Annotated[
-            dict[str, int], "Times that the run ended before, by metric: they are longer than this."
-        ]
-    ]
-    flows: Annotated[
-        list[dict[str, Any]],
-        "Per flow: `flow` (its number), `cc`, `label`, its metrics, `censored`, and `state_ns`: "
-        "the time its controller spent in each state. With repeats, statistics and neither of the "
-        "last two.",
-    ]
+    out: str
+    """The folder."""
+    metrics: Metrics | dict[str, Statistics | None]
+    """With repeats, statistics."""
+    censored: NotRequired[dict[str, int]]
+    """Times that the run ended before, by metric: they are longer than this."""
+    flows: list[dict[str, Any]]
+    """Per flow: `flow` (its number), `cc`, `label`, its metrics, `censored`, and `state_ns`: the
+    time its controller spent in each state. With repeats, statistics and neither of the last
+    two."""
     engine: Engine
     expect: list[Expectation]
-    repeats: NotRequired[
-        Annotated[dict[str, list[float | None]], "The values of each run, by metric, and `seed`."]
-    ]
-    emulation: NotRequired[
-        Annotated[
-            dict[str, Any] | list[dict[str, Any]],
-            "What the emulator measured of itself; `beyond` lists the bounds exceeded. With "
-            "repeats, one per run.",
-        ]
-    ]
+    repeats: NotRequired[dict[str, list[float | None]]]
+    """The values of each run, by metric, and `seed`."""
+    emulation: NotRequired[dict[str, Any] | list[dict[str, Any]]]
+    """What the emulator measured of itself; `beyond` lists the bounds exceeded. With repeats, one
+    per run."""
     guests: NotRequired[list[Guest]]
-    notes: NotRequired[
-        Annotated[
-            list[str],
-            "Remarks: a flow that moves nothing, a receiver that hands over nothing, a loss in a "
-            "slowdown of LEDBAT++. With repeats, each with its seed.",
-        ]
-    ]
-    incomplete: NotRequired[Annotated[str, "Why it stopped before its end."]]
-    digests: NotRequired[
-        Annotated[list[str], "SHA-256 of each run's tables, by seed: equal runs have equal ones."]
-    ]
-    reused: NotRequired[Annotated[Literal[True], "It already existed."]]
-    reports: NotRequired[Annotated[list[str], "With `--report`, the files."]]
-    cc: NotRequired[Annotated[str, "In a comparison, the controller of all flows."]]
+    notes: NotRequired[list[str]]
+    """Remarks: a flow that moves nothing, a receiver that hands over nothing, a loss in a slowdown
+    of LEDBAT++. With repeats, each with its seed."""
+    incomplete: NotRequired[str]
+    """Why it stopped before its end."""
+    digests: NotRequired[list[str]]
+    """SHA-256 of each run's tables, by seed: equal runs have equal ones."""
+    reused: NotRequired[Literal[True]]
+    """It already existed."""
+    reports: NotRequired[list[str]]
+    """With `--report`, the files."""
+    cc: NotRequired[str]
+    """In a comparison, the controller of all flows."""
 
 
 class Compared(TypedDict):
@@ -122,7 +117,8 @@ class Compared(TypedDict):
     seed: int
     backend: Backend
     out: str
-    compare: Annotated[list[Run], "One per controller."]
+    compare: list[Run]
+    """One per controller."""
     reused: NotRequired[Literal[True]]
     reports: NotRequired[list[str]]
 
@@ -138,8 +134,10 @@ class Axis(TypedDict):
     """Keys that a sweep varies together."""
 
     keys: list[str]
-    drawn: NotRequired[Annotated[bool, "Whether its points are draws of a population."]]
-    points: Annotated[list[dict[str, Any]], "Per point: its `name` and its `values` by key."]
+    drawn: NotRequired[bool]
+    """Whether its points are draws of a population."""
+    points: list[dict[str, Any]]
+    """Per point: its `name` and its `values` by key."""
 
 
 class Grid(TypedDict):
@@ -155,10 +153,12 @@ class Check(TypedDict):
 
     name: str
     file: str
-    resolved: Annotated[dict[str, Any], "The scenario with every default, as parsed TOML."]
+    resolved: dict[str, Any]
+    """The scenario with every default, as parsed TOML."""
     toml: str
     sweep: Grid | None
-    sample_rows: Annotated[int, "Flows, times the duration over the sample interval."]
+    sample_rows: int
+    """Flows, times the duration over the sample interval."""
 
 
 class Point(TypedDict):
@@ -178,9 +178,11 @@ class Sweep(TypedDict):
     seeds: list[int]
     metrics: list[str]
     points: list[Point]
-    best: Annotated[dict[str, str] | None, "Where the first metric is best."]
+    best: dict[str, str] | None
+    """Where the first metric is best."""
     worst: dict[str, str] | None
-    engine: NotRequired[Annotated[Engine, "Absent if the sweep was already complete."]]
+    engine: NotRequired[Engine]
+    """Absent if the sweep was already complete."""
     pictures: list[str]
 
 
@@ -191,36 +193,39 @@ Verdict = Literal["worse", "better", "untested", "unclear", "lost", "gained", "s
 class Finding(TypedDict):
     """A metric of two results."""
 
-    point: Annotated[str, "The point of a sweep; empty for runs."]
+    point: str
+    """The point of a sweep; empty for runs."""
     metric: str
     old: float | None
     new: float | None
-    counts: Annotated[list[int], "The number of runs on each side in which it is defined."]
-    runs: Annotated[list[int], "The number of runs on each side."]
-    censored: Annotated[list[int], "The number of runs that ended before the time that it is."]
+    counts: list[int]
+    """The number of runs on each side in which it is defined."""
+    runs: list[int]
+    """The number of runs on each side."""
+    censored: list[int]
+    """The number of runs that ended before the time that it is."""
     paired: bool
-    difference: Annotated[float | None, "Null for times of which some are longer than a run."]
-    low: Annotated[
-        float | None,
-        "The 95 % interval of the difference, corrected as `p_adjusted` is; null where pairs are "
-        "compared by their ratios.",
-    ]
+    difference: float | None
+    """Null for times of which some are longer than a run."""
+    low: float | None
+    """The 95 % interval of the difference, corrected as `p_adjusted` is; null where pairs are
+    compared by their ratios."""
     high: float | None
-    change_ratio: Annotated[
-        float | None, "Of pairs that are compared by their ratios, the geometric mean less 1."
-    ]
-    change_low_ratio: Annotated[float | None, "The interval of `change_ratio`, likewise."]
+    change_ratio: float | None
+    """Of pairs that are compared by their ratios, the geometric mean less 1."""
+    change_low_ratio: float | None
+    """The interval of `change_ratio`, likewise."""
     change_high_ratio: float | None
-    higher: Annotated[int | None, "The number of pairs whose new value is higher."]
+    higher: int | None
+    """The number of pairs whose new value is higher."""
     lower: int | None
-    effect: Annotated[float | None, "The difference in standard deviations."]
-    test: Annotated[
-        Literal["t", "permutation", "sign flips", "log rank"] | None, "Null if nothing was tested."
-    ]
+    effect: float | None
+    """The difference in standard deviations."""
+    test: Literal["t", "permutation", "sign flips", "log rank"] | None
+    """Null if nothing was tested."""
     p: float | None
-    p_adjusted: Annotated[
-        float | None, "Corrected for multiple tests; null if so few runs cannot reach the level."
-    ]
+    p_adjusted: float | None
+    """Corrected for multiple tests; null if so few runs cannot reach the level."""
     verdict: Verdict
 
 
@@ -241,13 +246,18 @@ class Comparison(TypedDict):
     tolerance_ratio: float
     correction: Literal["holm", "bh"]
     verdict: Overall
-    counts: Annotated[dict[str, int], "Findings by verdict."]
+    counts: dict[str, int]
+    """Findings by verdict."""
     findings: list[Finding]
-    differing: Annotated[list[str], "Keys in which the scenarios differ."]
+    differing: list[str]
+    """Keys in which the scenarios differ."""
     notes: list[str]
-    states: Annotated[list[Stays], "Of a comparison with a reference: BBR's states on both sides."]
-    departs: Annotated[str | None, "Where they depart; null without a reference."]
-    only_old: Annotated[list[str], "Points that exist on one side only."]
+    states: list[Stays]
+    """Of a comparison with a reference: BBR's states on both sides."""
+    departs: str | None
+    """Where they depart; null without a reference."""
+    only_old: list[str]
+    """Points that exist on one side only."""
     only_new: list[str]
 
 
@@ -273,12 +283,15 @@ class Changed(TypedDict):
     """A claim with a change in its runs."""
 
     name: str
-    that: Annotated[str, "What is changed."]
+    that: str
+    """What is changed."""
     measured: float | None
     low: float | None
     high: float | None
-    held: Annotated[bool, "Whether every bound holds with it, or the gap is at most half."]
-    found: Annotated[str, "The bounds that fail, or the gap."]
+    held: bool
+    """Whether every bound holds with it, or the gap is at most half."""
+    found: str
+    """The bounds that fail, or the gap."""
 
 
 class Claim(TypedDict):
@@ -288,25 +301,27 @@ class Claim(TypedDict):
     topic: str
     source: str
     published: str
-    measures: Annotated[str, "What `measured` is, with its unit."]
+    measures: str
+    """What `measured` is, with its unit."""
     measured: float | None
-    seeds: Annotated[
-        int | None, "The number of seeds, of cases that do not set their own; null without cases."
-    ]
+    seeds: int | None
+    """The number of seeds, of cases that do not set their own; null without cases."""
     low: float | None
     high: float | None
     verdict: Literal["reproduced", "reproduced by choice", "not reproduced", "finding", "error"]
     why: str
-    accept: Annotated[
-        list[dict[str, Any]],
-        "Each `expression`, `that` (its sentence), whether it `held`, what was `found`, `by` whom "
-        "it was set (`source` or `ours`), the `reason` of one of ours, and the bound that was "
-        "`corrected`.",
-    ]
-    choice: Annotated[str, "What the source leaves open, and what was chosen; empty for nothing."]
-    choices: Annotated[list[Changed], "What the other choices give."]
-    variants: Annotated[list[Changed], "What a cause does that is changed on its own."]
-    beside: Annotated[list[dict[str, Any]], "Other figures."]
+    accept: list[dict[str, Any]]
+    """Each `expression`, `that` (its sentence), whether it `held`, what was `found`, `by` whom it
+    was set (`source` or `ours`), the `reason` of one of ours, and the bound that was
+    `corrected`."""
+    choice: str
+    """What the source leaves open, and what was chosen; empty for nothing."""
+    choices: list[Changed]
+    """What the other choices give."""
+    variants: list[Changed]
+    """What a cause does that is changed on its own."""
+    beside: list[dict[str, Any]]
+    """Other figures."""
     tables: list[dict[str, Any]]
 
 
@@ -315,10 +330,10 @@ class Claims(TypedDict):
 
     claims: list[Claim]
     quick: bool
-    emulated: NotRequired[
-        Annotated[dict[str, Any], "The number of emulated runs, and of those repeated."]
-    ]
-    report: NotRequired[Annotated[str, "With `--out`, the path of the page."]]
+    emulated: NotRequired[dict[str, Any]]
+    """The number of emulated runs, and of those repeated."""
+    report: NotRequired[str]
+    """With `--out`, the path of the page."""
 
 
 class Mutant(TypedDict):
@@ -327,12 +342,12 @@ class Mutant(TypedDict):
     claim: str
     mutant: str
     that: str
-    outcome: Annotated[
-        Literal["fails", "survives", "not judged", "error"],
-        "`fails` is as it must be; `not judged` if the claim itself does not hold.",
-    ]
-    found: Annotated[str, "The bounds that fail with it."]
-    draws: Annotated[int, "Draws of the seeds in which the claim holds and the mutant fails."]
+    outcome: Literal["fails", "survives", "not judged", "error"]
+    """`fails` is as it must be; `not judged` if the claim itself does not hold."""
+    found: str
+    """The bounds that fail with it."""
+    draws: int
+    """Draws of the seeds in which the claim holds and the mutant fails."""
     of: int
 
 
@@ -374,57 +389,68 @@ class PacketCheck(TypedDict):
     """What a flow's packets say of one requirement."""
 
     id: str
-    section: Annotated[str, "Of draft-ietf-ccwg-bbr-06, or with its RFC."]
+    section: str
+    """Of draft-ietf-ccwg-bbr-06, or with its RFC."""
     requires: str
     verdict: Literal["held", "broken", "not seen", "cannot be told"]
-    measured: Annotated[float | None, "In `unit`; null if nothing was."]
-    least: Annotated[float | None, "The least that holds; null without a bound."]
-    most: Annotated[float | None, "The most that holds; null without a bound."]
+    measured: float | None
+    """In `unit`; null if nothing was."""
+    least: float | None
+    """The least that holds; null without a bound."""
+    most: float | None
+    """The most that holds; null without a bound."""
     unit: str
-    count: Annotated[int, "Of what was measured: bursts, windows of time, probes."]
-    t_ns: Annotated[int | None, "When it was first broken."]
-    why: Annotated[str | None, "Why it cannot be told."]
+    count: int
+    """Of what was measured: bursts, windows of time, probes."""
+    t_ns: int | None
+    """When it was first broken."""
+    why: str | None
+    """Why it cannot be told."""
 
 
 class Cause(TypedDict):
     """A change that would explain what is broken."""
 
     option: str
-    value: Annotated[float, "A time in seconds."]
+    value: float
+    """A time in seconds."""
 
 
 class Departure(TypedDict):
     """What a shadow allowed after an ACK, and what the flow did."""
 
     t_ns: int
-    pace_bps: Annotated[float | None, "The pace that it allowed; null leaves it to the ACK clock."]
-    window_bytes: Annotated[int, "What it allowed in flight."]
+    pace_bps: float | None
+    """The pace that it allowed; null leaves it to the ACK clock."""
+    window_bytes: int
+    """What it allowed in flight."""
     in_flight_bytes: int
-    sent_bytes: Annotated[int, "All that the flow had sent."]
-    phase: Annotated[str, "The state of the shadow."]
+    sent_bytes: int
+    """All that the flow had sent."""
+    phase: str
+    """The state of the shadow."""
 
 
 class Flow(TypedDict):
     """A flow, laid beside what each algorithm allows."""
 
-    target: Annotated[str, "The recording, or the controller."]
-    path: Annotated[str | None, "The scenario in which a controller was run."]
+    target: str
+    """The recording, or the controller."""
+    path: str | None
+    """The scenario in which a controller was run."""
     flow: int
-    judged_as: Annotated[str, "The algorithm: that of `--as`, or the one that fits best."]
+    judged_as: str
+    """The algorithm: that of `--as`, or the one that fits best."""
     verdict: Literal["fits", "broken", "cannot be told"]
     sentence: str
-    likeness: Annotated[
-        dict[str, float], "The share of time in which the flow does what each algorithm allows."
-    ]
-    states_share: Annotated[
-        float | None, "The share of reported states that the shadow was in; null if none is told."
-    ]
-    departure: Annotated[
-        Departure | None, "What was allowed when it first departed; null if nothing is broken."
-    ]
-    causes: Annotated[
-        list[Cause], "Options of `bbr3` with which nothing would be broken, the likeliest first."
-    ]
+    likeness: dict[str, float]
+    """The share of time in which the flow does what each algorithm allows."""
+    states_share: float | None
+    """The share of reported states that the shadow was in; null if none is told."""
+    departure: Departure | None
+    """What was allowed when it first departed; null if nothing is broken."""
+    causes: list[Cause]
+    """Options of `bbr3` with which nothing would be broken, the likeliest first."""
     checks: list[PacketCheck]
 
 
@@ -433,38 +459,46 @@ class Conformance(TypedDict):
 
     cases: list[Case]
     flows: list[Flow]
-    worse: Annotated[list[str], "With `--against`: what held then and is broken now, or is gone."]
+    worse: list[str]
+    """With `--against`: what held then and is broken now, or is gone."""
 
 
 class Reference(TypedDict):
     """A scenario whose run with `bbr3` is a reference."""
 
     id: str
-    about: Annotated[str, "What its trace shows."]
-    section: Annotated[str | None, "Of the draft, with its title; null for a baseline."]
-    path: Annotated[str, "The scenario."]
+    about: str
+    """What its trace shows."""
+    section: str | None
+    """Of the draft, with its title; null for a baseline."""
+    path: str
+    """The scenario."""
 
 
 class References(TypedDict):
     """`reference list`."""
 
-    draft: Annotated[str, "The draft's name with its number."]
+    draft: str
+    """The draft's name with its number."""
     references: list[Reference]
 
 
 class ExportedReference(TypedDict):
     """A folder of a reference."""
 
-    id: Annotated[str, "Also the folder's name."]
+    id: str
+    """Also the folder's name."""
     seed: int
-    files: Annotated[dict[str, str], "The SHA-256 of each file, by its name."]
+    files: dict[str, str]
+    """The SHA-256 of each file, by its name."""
 
 
 class ReferencePack(TypedDict):
     """`reference export`."""
 
     draft: str
-    out: Annotated[str, "The folder."]
+    out: str
+    """The folder."""
     references: list[ExportedReference]
 
 
@@ -475,7 +509,8 @@ class Criterion(TypedDict):
     source: str
     criterion: str
     about: str
-    measures: Annotated[str, "What `measured` is, with its unit."]
+    measures: str
+    """What `measured` is, with its unit."""
     measured: float | None
     low: float | None
     high: float | None
@@ -489,19 +524,25 @@ class Evaluation(TypedDict):
     controller: str
     quick: bool
     criteria: list[Criterion]
-    matrix: Annotated[dict[str, Any], "Share and harm of each pair of controllers."]
+    matrix: dict[str, Any]
+    """Share and harm of each pair of controllers."""
     report: NotRequired[str]
 
 
 class StartupRow(TypedDict):
     """The first ACK of a round."""
 
-    growth: Annotated[float, "0 while there is no estimate to compare with."]
-    t: Annotated[float, "In seconds."]
+    growth: float
+    """0 while there is no estimate to compare with."""
+    t: float
+    """In seconds."""
     round: int
-    cwnd: Annotated[int, "In packets."]
-    pif: Annotated[int, "Packets in flight."]
-    bw: Annotated[float, "In packets per second."]
+    cwnd: int
+    """In packets."""
+    pif: int
+    """Packets in flight."""
+    bw: float
+    """In packets per second."""
 
 
 class Startup(TypedDict):
@@ -510,9 +551,8 @@ class Startup(TypedDict):
     derivation: dict[str, float]
     gain: NotRequired[float]
     rows: NotRequired[list[StartupRow]]
-    least_doubling_gain: NotRequired[
-        Annotated[float, "With a growth of at least 1.9995 in each of rounds 10 to 15."]
-    ]
+    least_doubling_gain: NotRequired[float]
+    """With a growth of at least 1.9995 in each of rounds 10 to 15."""
     plot: NotRequired[str]
 
 
@@ -542,7 +582,8 @@ class ImportedScenario(TypedDict):
     """A scenario made from a file."""
 
     name: str
-    file: Annotated[str | None, "The file written; null without `--out`."]
+    file: str | None
+    """The file written; null without `--out`."""
     toml: str
     notes: list[Note]
 
@@ -550,23 +591,29 @@ class ImportedScenario(TypedDict):
 class Shell(TypedDict):
     """The traffic of programs on a path; on stderr, because stdout is the client's."""
 
-    run: Annotated[str, "The folder."]
-    exit: Annotated[int, "The client's exit code."]
+    run: str
+    """The folder."""
+    exit: int
+    """The client's exit code."""
     metrics: Metrics
     flows: list[dict[str, Any]]
-    emulation: Annotated[dict[str, Any] | None, "What the emulator measured of itself."]
+    emulation: dict[str, Any] | None
+    """What the emulator measured of itself."""
 
 
 class PerfStart(TypedDict):
     """The request."""
 
-    server: Annotated[str, "Its address and port."]
+    server: str
+    """Its address and port."""
     cc: str
     time_ns: int | None
     bytes: int | None
-    reverse: Annotated[bool, "Whether the server sent."]
+    reverse: bool
+    """Whether the server sent."""
     streams: int
-    handshake_ns: Annotated[int, "From the first packet to the end of the handshake."]
+    handshake_ns: int
+    """From the first packet to the end of the handshake."""
 
 
 class PerfPart(TypedDict):
@@ -574,50 +621,62 @@ class PerfPart(TypedDict):
 
     start_ns: int
     end_ns: int
-    bytes: Annotated[int, "What the receiver received."]
+    bytes: int
+    """What the receiver received."""
     goodput_bps: float | None
-    rtt_ns: Annotated[
-        int | None,
-        "The sender's latest RTT; of all of it, the smoothed RTT at its end. Null where unknown.",
-    ]
-    cwnd_bytes: Annotated[int | None, "The sender's window at its end."]
-    lost_packets: Annotated[int | None, "Packets that the sender declared lost."]
+    rtt_ns: int | None
+    """The sender's latest RTT; of all of it, the smoothed RTT at its end. Null where unknown."""
+    cwnd_bytes: int | None
+    """The sender's window at its end."""
+    lost_packets: int | None
+    """Packets that the sender declared lost."""
 
 
 class Perf(TypedDict):
     """A test of `perf client`."""
 
     start: PerfStart
-    intervals: Annotated[list[PerfPart], "One a second."]
+    intervals: list[PerfPart]
+    """One a second."""
     end: PerfPart
-    run: Annotated[str | None, "The folder; null without `--out`."]
+    run: str | None
+    """The folder; null without `--out`."""
     metrics: Metrics
-    failed: Annotated[Error | None, "Why it ended early; what was measured until then is here."]
+    failed: Error | None
+    """Why it ended early; what was measured until then is here."""
 
 
 class PerfServer(TypedDict):
     """The messages of `perf server`, one object a line; the first is `listening`."""
 
     event: Literal["listening", "started", "ended", "refused"]
-    address: NotRequired[Annotated[str, "Where it listens."]]
-    token: NotRequired[Annotated[str, "What a client needs."]]
-    client: NotRequired[Annotated[str, "The client's address and port."]]
-    cc: NotRequired[Annotated[str, "The controller of whoever sends."]]
+    address: NotRequired[str]
+    """Where it listens."""
+    token: NotRequired[str]
+    """What a client needs."""
+    client: NotRequired[str]
+    """The client's address and port."""
+    cc: NotRequired[str]
+    """The controller of whoever sends."""
     reverse: NotRequired[bool]
-    bytes: NotRequired[
-        Annotated[int, "Received; if the server sent, acknowledged, with QUIC's headers."]
-    ]
+    bytes: NotRequired[int]
+    """Received; if the server sent, acknowledged, with QUIC's headers."""
     time_ns: NotRequired[int]
-    failed: NotRequired[Annotated[str | None, "Why the test ended early."]]
-    why: NotRequired[Annotated[str, "Why the client was refused."]]
+    failed: NotRequired[str | None]
+    """Why the test ended early."""
+    why: NotRequired[str]
+    """Why the client was refused."""
 
 
 class ImportedRecord(TypedDict):
     """A record read from a file of another program."""
 
-    run: Annotated[str, "The folder."]
-    incomplete: Annotated[str | None, "Why it stops before the end of the file; null if not."]
-    notes: Annotated[list[str], "What the file does not say, and what was left out."]
+    run: str
+    """The folder."""
+    incomplete: str | None
+    """Why it stops before the end of the file; null if not."""
+    notes: list[str]
+    """What the file does not say, and what was left out."""
     metrics: Metrics
     flows: list[dict[str, Any]]
 
@@ -635,15 +694,19 @@ class FittedRate(TypedDict):
 
     begin_ns: int
     rate_bps: float | None
-    low_bps: Annotated[float | None, "From here to `high_bps` is a 95 % interval."]
-    high_bps: Annotated[float | None, "Null if the link was never busy: it is at least `low_bps`."]
+    low_bps: float | None
+    """From here to `high_bps` is a 95 % interval."""
+    high_bps: float | None
+    """Null if the link was never busy: it is at least `low_bps`."""
 
 
 class FittedParameter(TypedDict):
     """A parameter of a model, in the unit at the end of its name."""
 
-    value: Annotated[float | None, "Null if the record does not show it."]
-    low: Annotated[float | None, "From here to `high` is a 95 % interval; null if there is none."]
+    value: float | None
+    """Null if the record does not show it."""
+    low: float | None
+    """From here to `high` is a 95 % interval; null if there is none."""
     high: float | None
 
 
@@ -651,33 +714,36 @@ class FittedModel(TypedDict):
     """A loss model with its best parameters."""
 
     loss: str
-    distance: Annotated[
-        float, "How far its simulation is from the record: 0 is equal, 1 nothing alike."
-    ]
+    distance: float
+    """How far its simulation is from the record: 0 is equal, 1 nothing alike."""
 
 
 class Fit(TypedDict):
     """The path on which a record was taken."""
 
     run: str
-    scenario: Annotated[str | None, "The file written; null in `advise`."]
+    scenario: str | None
+    """The file written; null in `advise`."""
     rates: list[FittedRate]
     rtt_ns: float | None
-    rtt_low_ns: Annotated[float | None, "Null if the queue may never have been empty."]
+    rtt_low_ns: float | None
+    """Null if the queue may never have been empty."""
     rtt_high_ns: float | None
-    queue_bytes: Annotated[float | None, "Null if the record has no RTTs."]
-    queue_low_bytes: Annotated[float | None, "From here to `queue_high_bytes` is a 95 % interval."]
-    queue_high_bytes: Annotated[float | None, "Null if the queue was never seen full."]
-    loss: Annotated[
-        str,
-        "`none`, `droptail`, `random`, `droptail+random`, `policer`, `codel`, `fq_codel` or `pie`.",
-    ]
+    queue_bytes: float | None
+    """Null if the record has no RTTs."""
+    queue_low_bytes: float | None
+    """From here to `queue_high_bytes` is a 95 % interval."""
+    queue_high_bytes: float | None
+    """Null if the queue was never seen full."""
+    loss: str
+    """`none`, `droptail`, `random`, `droptail+random`, `policer`, `codel`, `fq_codel` or `pie`."""
     parameters: dict[str, FittedParameter]
-    models: Annotated[list[FittedModel], "All models that were simulated, the nearest first."]
-    measured: Annotated[
-        dict[str, float | None], "Over the flows that carried at least 1 % of all; null is unknown."
-    ]
-    fitted: Annotated[dict[str, float | None], "The same of a simulation of the scenario."]
+    models: list[FittedModel]
+    """All models that were simulated, the nearest first."""
+    measured: dict[str, float | None]
+    """Over the flows that carried at least 1 % of all; null is unknown."""
+    fitted: dict[str, float | None]
+    """The same of a simulation of the scenario."""
     notes: list[str]
 
 
@@ -686,30 +752,31 @@ class Advised(TypedDict):
 
     file: str
     sentences: list[str]
-    limit: Annotated[str | None, "What no controller changes, in words; null if there is no such."]
-    application_ratio: Annotated[
-        float | None, "The share of the time in which the application was the limit."
-    ]
-    window_ratio: Annotated[float | None, "The same of the receive window; null is unknown."]
-    senders: Annotated[list[str], "The controllers that sent, as far as they are known."]
-    fit: Annotated[Fit | None, "The fitted path; null of a scenario."]
+    limit: str | None
+    """What no controller changes, in words; null if there is no such."""
+    application_ratio: float | None
+    """The share of the time in which the application was the limit."""
+    window_ratio: float | None
+    """The same of the receive window; null is unknown."""
+    senders: list[str]
+    """The controllers that sent, as far as they are known."""
+    fit: Fit | None
+    """The fitted path; null of a scenario."""
 
 
 class Candidate(TypedDict):
     """A controller over the paths that recordings allow."""
 
     cc: str
-    metrics: Annotated[
-        dict[str, float | None], "Means; `neighbour_bps` is the goodput of a CUBIC flow beside it."
-    ]
-    harm_ratio: Annotated[
-        float | None, "What CUBIC loses beside it, of what CUBIC has beside another CUBIC."
-    ]
-    harm_low_ratio: Annotated[float | None, "From here to `harm_high_ratio` is a 95 % interval."]
+    metrics: dict[str, float | None]
+    """Means; `neighbour_bps` is the goodput of a CUBIC flow beside it."""
+    harm_ratio: float | None
+    """What CUBIC loses beside it, of what CUBIC has beside another CUBIC."""
+    harm_low_ratio: float | None
+    """From here to `harm_high_ratio` is a 95 % interval."""
     harm_high_ratio: float | None
-    against_best: Annotated[
-        dict[str, Finding | None], "By aim, the comparison with the best; null for the best."
-    ]
+    against_best: dict[str, Finding | None]
+    """By aim, the comparison with the best; null for the best."""
 
 
 class Turned(TypedDict):
@@ -724,38 +791,46 @@ class Turned(TypedDict):
 class Advice(TypedDict):
     """Which controller suits the path that recordings show."""
 
-    limited: Annotated[bool, "Whether something else than the path was the limit in all."]
-    recommended: Annotated[str | None, "Null if none is certainly better, or no model is near."]
+    limited: bool
+    """Whether something else than the path was the limit in all."""
+    recommended: str | None
+    """Null if none is certainly better, or no model is near."""
     sentences: list[str]
     recordings: list[Advised]
-    ranking: Annotated[list[Candidate], "The best first."]
-    best: Annotated[
-        dict[str, list[str]], "By aim, the controllers that none is certainly better than."
-    ]
+    ranking: list[Candidate]
+    """The best first."""
+    best: dict[str, list[str]]
+    """By aim, the controllers that none is certainly better than."""
     turns: list[Turned]
     unknown: list[str]
-    commands: Annotated[list[str], "They repeat it, and set the recommended controller."]
-    page: Annotated[str, "The file written."]
+    commands: list[str]
+    """They repeat it, and set the recommended controller."""
+    page: str
+    """The file written."""
 
 
 class Found(TypedDict):
     """A path on which the sender fails."""
 
-    file: Annotated[str, "A scenario whose `[expect]` fails; its picture is beside it."]
-    group: Annotated[
-        dict[str, str],
-        "What finds have in common: `state` of the controller, that of loss `recovery`, and the "
-        "change of the path before (`after`).",
-    ]
-    told: Annotated[str, "What the sender does."]
-    value_ratio: Annotated[float, "What the goal bounds, as a part of the bound."]
-    offsets_ratio: Annotated[
-        float | None, "The share of start offsets with which it fails; null if not tried."
-    ]
-    changes_ratio: Annotated[float | None, "The share of changes of a number by 5 %, likewise."]
-    run: Annotated[int, "The run of the search that found it."]
-    how: Annotated[str, "`random` or `evolution`."]
-    alike: Annotated[int, "The number of paths that failed so."]
+    file: str
+    """A scenario whose `[expect]` fails; its picture is beside it."""
+    group: dict[str, str]
+    """What finds have in common: `state` of the controller, that of loss `recovery`, and the change
+    of the path before (`after`)."""
+    told: str
+    """What the sender does."""
+    value_ratio: float
+    """What the goal bounds, as a part of the bound."""
+    offsets_ratio: float | None
+    """The share of start offsets with which it fails; null if not tried."""
+    changes_ratio: float | None
+    """The share of changes of a number by 5 %, likewise."""
+    run: int
+    """The run of the search that found it."""
+    how: str
+    """`random` or `evolution`."""
+    alike: int
+    """The number of paths that failed so."""
 
 
 class Search(TypedDict):
@@ -765,14 +840,21 @@ class Search(TypedDict):
     scenario: str
     goal: str
     seed: int
-    explored: Annotated[int, "The runs of the search."]
-    runs: Annotated[int, "All runs: also those that made finds small."]
-    failed: Annotated[int, "The number of runs that ended early."]
-    error: Annotated[str | None, "Why the first of them did."]
-    accidents: Annotated[int, "Ways to fail that a small change of the path ends."]
+    explored: int
+    """The runs of the search."""
+    runs: int
+    """All runs: also those that made finds small."""
+    failed: int
+    """The number of runs that ended early."""
+    error: str | None
+    """Why the first of them did."""
+    accidents: int
+    """Ways to fail that a small change of the path ends."""
     finds: list[Found]
-    new: NotRequired[Annotated[int, "The finds that `--against` has not; without it, all."]]
-    out: NotRequired[Annotated[str, "The folder."]]
+    new: NotRequired[int]
+    """The finds that `--against` has not; without it, all."""
+    out: NotRequired[str]
+    """The folder."""
 
 
 class Sequence(TypedDict):
@@ -787,7 +869,8 @@ class Init(TypedDict):
     """A template file."""
 
     file: str
-    then: Annotated[str, "The command that runs it."]
+    then: str
+    """The command that runs it."""
 
 
 class Checked(TypedDict):
@@ -796,7 +879,8 @@ class Checked(TypedDict):
     name: str
     state: str
     found: str
-    fix: Annotated[str | None, "The command that fixes it."]
+    fix: str | None
+    """The command that fixes it."""
 
 
 class Doctor(TypedDict):
@@ -806,7 +890,8 @@ class Doctor(TypedDict):
     controllers: list[str]
     able: bool
     checks: list[Checked]
-    rates: NotRequired[Annotated[list[dict[str, Any]], "Accuracy by rate; absent with `--quick`."]]
+    rates: NotRequired[list[dict[str, Any]]]
+    """Accuracy by rate; absent with `--quick`."""
 
 
 class Serve(TypedDict):
@@ -819,7 +904,8 @@ class Serve(TypedDict):
 class Listed(TypedDict):
     """`list`, without a name."""
 
-    lists: Annotated[list[dict[str, str]], "Each with its `name` and `summary`."]
+    lists: list[dict[str, str]]
+    """Each with its `name` and `summary`."""
 
 
 class Snapshot(TypedDict):
@@ -843,9 +929,12 @@ class LoadedController(TypedDict):
     """A controller in the running kernel."""
 
     name: str
-    registered: Annotated[bool, "Whether it can be chosen; else connections still use it."]
-    user: Annotated[str, "Who loaded it."]
-    since_ns: Annotated[int, "When, since 1970."]
+    registered: bool
+    """Whether it can be chosen; else connections still use it."""
+    user: str
+    """Who loaded it."""
+    since_ns: int
+    """When, since 1970."""
     options: dict[str, str]
 
 
@@ -859,7 +948,8 @@ class Unloaded(TypedDict):
     """`kernel unload`."""
 
     unloaded: str
-    held: Annotated[bool, "Whether connections still use it; the kernel frees it after the last."]
+    held: bool
+    """Whether connections still use it; the kernel frees it after the last."""
 
 
 class LiveConnection(TypedDict):
@@ -889,9 +979,12 @@ class LiveConnections(TypedDict):
 class RecordedConnections(TypedDict):
     """A record of live connections."""
 
-    run: Annotated[str, "The folder."]
-    incomplete: Annotated[str | None, "Why it stops before its time; null if not."]
-    notes: Annotated[list[str], "What the record does not have."]
+    run: str
+    """The folder."""
+    incomplete: str | None
+    """Why it stops before its time; null if not."""
+    notes: list[str]
+    """What the record does not have."""
     metrics: Metrics
     flows: list[dict[str, Any]]
 
@@ -922,8 +1015,10 @@ class Error(TypedDict):
     file: str | None
     line: int | None
     column: int | None
-    hint: Annotated[str | None, "How to fix it."]
-    all: NotRequired[Annotated[list[Problem], "Every problem of a scenario, if there are several."]]
+    hint: str | None
+    """How to fix it."""
+    all: NotRequired[list[Problem]]
+    """Every problem of a scenario, if there are several."""
 
 
 class Failed(TypedDict):
@@ -931,9 +1026,8 @@ class Failed(TypedDict):
 
     schema: NotRequired[int]
     error: Error
-    finished: NotRequired[
-        Annotated[list[dict[str, Any]], "Of `run`: the finished runs, which are kept."]
-    ]
+    finished: NotRequired[list[dict[str, Any]]]
+    """Of `run`: the finished runs, which are kept."""
     runs: NotRequired[list[Run | Compared]]
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict, is_typeddict
+from typing import Any, Literal, TypedDict, is_typeddict
 
 from paceline.answers import Backend, Verdict
 
@@ -19,10 +19,12 @@ class RunEntry(TypedDict):
     scenario: str
     seed: int
     backend: Backend
-    beyond: Annotated[list[str], "Why an emulated run is not reliable; empty if it is."]
+    beyond: list[str]
+    """Why an emulated run is not reliable; empty if it is."""
     controllers: list[str]
     flows: int
-    metrics: Annotated[dict[str, str], "For people, with their units."]
+    metrics: dict[str, str]
+    """For people, with their units."""
 
 
 class SweepEntry(TypedDict):
@@ -41,27 +43,35 @@ class Listing(TypedDict):
     """All runs and sweeps."""
 
     runs: list[RunEntry | SweepEntry]
-    quantities: Annotated[dict[str, str], "Titles by column, in the order of the plots."]
-    labels: Annotated[dict[str, str], "What people call each metric."]
+    quantities: dict[str, str]
+    """Titles by column, in the order of the plots."""
+    labels: dict[str, str]
+    """What people call each metric."""
 
 
 class GridPoint(TypedDict):
     """A point of a sweep."""
 
-    point: Annotated[int, "Its number in the grid."]
-    place: Annotated[list[str], "Its name along each axis."]
+    point: int
+    """Its number in the grid."""
+    place: list[str]
+    """Its name along each axis."""
     mean: float | None
-    text: Annotated[str, "The mean and its 95 % interval, with units."]
+    text: str
+    """The mean and its 95 % interval, with units."""
 
 
 class Mark(TypedDict):
     """A point of a sweep in its picture."""
 
-    point: Annotated[int, "Its place in `points`."]
-    line: Annotated[int, "The line that it is on."]
+    point: int
+    """Its place in `points`."""
+    line: int
+    """The line that it is on."""
     x: float
     y: float
-    low: Annotated[float | None, "The 95 % interval."]
+    low: float | None
+    """The 95 % interval."""
     high: float | None
 
 
@@ -85,9 +95,12 @@ class Picture(TypedDict):
 
     across: str
     up: str
-    ticks: Annotated[list[Tick], "On the axis across; none where any number is."]
-    log: Annotated[bool, "Whether the axis across is logarithmic."]
-    joined: Annotated[str, "How marks are joined: `no`, `straight` or in `steps`."]
+    ticks: list[Tick]
+    """On the axis across; none where any number is."""
+    log: bool
+    """Whether the axis across is logarithmic."""
+    joined: str
+    """How marks are joined: `no`, `straight` or in `steps`."""
     lines: list[Track]
     marks: list[Mark]
 
@@ -100,12 +113,11 @@ class Points(TypedDict):
     metrics: list[str]
     axes: list[str]
     seeds: list[int]
-    total: Annotated[int, "How many points there are: of many, only some are in `points`."]
+    total: int
+    """How many points there are: of many, only some are in `points`."""
     points: list[GridPoint]
-    picture: Annotated[
-        Picture | None,
-        "None over three axes and more, or for more than 12 lines.",
-    ]
+    picture: Picture | None
+    """None over three axes and more, or for more than 12 lines."""
 
 
 class Shipped(TypedDict):
@@ -120,14 +132,16 @@ class Basis(TypedDict):
 
     scenarios: list[Shipped]
     controllers: list[str]
-    schema: Annotated[dict[str, Any], "The JSON Schema of scenarios."]
+    schema: dict[str, Any]
+    """The JSON Schema of scenarios."""
 
 
 class Scenario(TypedDict):
     """A scenario to edit."""
 
     text: str
-    seed: Annotated[int | None, "That of the run that it is of."]
+    seed: int | None
+    """That of the run that it is of."""
     backend: Backend
 
 
@@ -157,13 +171,15 @@ class Change(TypedDict):
     """A metric of two runs, for people."""
 
     name: str
-    old: Annotated[str, "The mean of the runs, with its 95 % interval and how many they are."]
+    old: str
+    """The mean of the runs, with its 95 % interval and how many they are."""
     new: str
-    change_ratio: Annotated[float | None, "The change over the old value."]
-    interval: Annotated[
-        str | None, "The 95 % interval of the difference; null without repeats on both sides."
-    ]
-    p: Annotated[float | None, "How likely chance gives as much, corrected for all metrics."]
+    change_ratio: float | None
+    """The change over the old value."""
+    interval: str | None
+    """The 95 % interval of the difference; null without repeats on both sides."""
+    p: float | None
+    """How likely chance gives as much, corrected for all metrics."""
     verdict: Verdict
 
 
@@ -172,16 +188,20 @@ class Between(TypedDict):
 
     settings: list[Differing]
     metrics: list[Change]
-    runs: Annotated[list[int], "How many runs are compared on each side: its repeats count."]
+    runs: list[int]
+    """How many runs are compared on each side: its repeats count."""
 
 
 class Side(TypedDict):
     """A run, or all its repeats."""
 
-    verdict: Annotated[str, "What came of it, in a sentence."]
-    failed: Annotated[bool, "Whether an expectation failed."]
+    verdict: str
+    """What came of it, in a sentence."""
+    failed: bool
+    """Whether an expectation failed."""
     runs: int
-    metrics: Annotated[dict[str, str], "Of repeats the means, with their 95 % intervals."]
+    metrics: dict[str, str]
+    """Of repeats the means, with their 95 % intervals."""
 
 
 class Line(TypedDict):
@@ -199,7 +219,8 @@ class Series(TypedDict):
 
     title: str
     unit: str
-    end: Annotated[float, "When the longest of the runs ends, in seconds."]
+    end: float
+    """When the longest of the runs ends, in seconds."""
     times: list[float]
     lines: list[Line]
 
@@ -211,10 +232,12 @@ class JobState(TypedDict):
     backend: Backend
     state: Literal["running", "done", "failed", "stopped"]
     message: str
-    id: Annotated[str | None, "The run that it produced."]
+    id: str | None
+    """The run that it produced."""
     simulated_ns: int
     total_ns: int
-    version: Annotated[int, "Counts updates of its plots."]
+    version: int
+    """Counts updates of its plots."""
 
 
 class Shape(TypedDict):
@@ -223,7 +246,8 @@ class Shape(TypedDict):
     label: str
     colour: str
     dash: list[int]
-    right: Annotated[bool, "Whether it uses the right axis."]
+    right: bool
+    """Whether it uses the right axis."""
     values: list[float | None]
 
 
@@ -236,7 +260,8 @@ class Panel(TypedDict):
     stacked: bool
     times: list[float]
     series: list[Shape]
-    references: Annotated[list[Shape], "What the lines are compared with, such as the link rate."]
+    references: list[Shape]
+    """What the lines are compared with, such as the link rate."""
 
 
 class Band(TypedDict):
@@ -250,13 +275,15 @@ class Band(TypedDict):
 class Packets(TypedDict):
     """The packets of a flow in order of time, as seen by its sender and its path."""
 
-    kinds: Annotated[list[str], "What a number in `kind` stands for."]
-    until: Annotated[float | None, "In seconds: later ones are left out; null if none are."]
-    t_us: Annotated[list[int], "The first time, and the difference from each to the next."]
+    kinds: list[str]
+    """What a number in `kind` stands for."""
+    until: float | None
+    """In seconds: later ones are left out; null if none are."""
+    t_us: list[int]
+    """The first time, and the difference from each to the next."""
     kind: list[int]
-    seq_bytes: Annotated[
-        list[int], "The first byte: its difference from the packet of the same kind before."
-    ]
+    seq_bytes: list[int]
+    """The first byte: its difference from the packet of the same kind before."""
     len_bytes: list[int]
 
 
@@ -266,17 +293,23 @@ class Detail(TypedDict):
     flow: int
     label: str
     panels: list[Panel]
-    bands: Annotated[list[Band], "The states of the controller."]
-    limits: Annotated[list[Band], "What bounded the sender."]
-    lost: Annotated[list[int], "Packets declared lost up to each time of the panels."]
-    packets: Annotated[Packets | None, "Null if they were not recorded."]
+    bands: list[Band]
+    """The states of the controller."""
+    limits: list[Band]
+    """What bounded the sender."""
+    lost: list[int]
+    """Packets declared lost up to each time of the panels."""
+    packets: Packets | None
+    """Null if they were not recorded."""
 
 
 class Happening(TypedDict):
     """An event, in words."""
 
-    t: Annotated[float, "In seconds."]
-    flow: Annotated[int | None, "To which flow; none for the path."]
+    t: float
+    """In seconds."""
+    flow: int | None
+    """To which flow; none for the path."""
     kind: str
     text: str
 
@@ -287,8 +320,10 @@ class Drawn(TypedDict):
     end: float
     overview: list[Panel]
     details: list[Detail]
-    tints: Annotated[dict[str, str], "The colour of each state."]
-    marks: Annotated[list[Happening], "What the scenario changed, and convergence."]
+    tints: dict[str, str]
+    """The colour of each state."""
+    marks: list[Happening]
+    """What the scenario changed, and convergence."""
     happenings: list[Happening]
 
 
