@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import io
 import json
+import re
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -204,6 +205,8 @@ def commands() -> str:
     # The usage lines have the name of the running program.
     with patch.object(sys, "argv", ["paceline"]):
         page: str = app.generate_docs(output_format="markdown")
+    # A description of several lines is one line of a list.
+    page = re.sub(r"\n {8}(?=\S)", " ", page)
     # The site and GitHub have a table of contents already.
     head, rest = page.split("## Table of Contents", 1)
     # The verbs come in the order in which this process loaded them.

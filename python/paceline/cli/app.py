@@ -51,7 +51,8 @@ FILE = Parameter(converter=_file)
 
 app = App(
     name="paceline",
-    default_parameter=Parameter(converter=_converted),
+    # No option is undone by another one, unless it says so.
+    default_parameter=Parameter(converter=_converted, negative=""),
     version=__version__,
     help="A congestion-control laboratory: one file describes an experiment, one command runs it."
     "\n\nData goes to stdout, and messages go to stderr. Exit codes:"
@@ -80,7 +81,9 @@ def parted(*, help_epilogue: str) -> Callable[[Callable[[], None]], App]:
     """
 
     def made(verb: Callable[[], None]) -> App:
-        parts = App(name=verb.__name__, help=inspect.getdoc(verb), help_epilogue=help_epilogue)
+        help_ = inspect.getdoc(verb)
+        parts = App(name=verb.__name__, help=help_, help_epilogue=help_epilogue)
+        parts.default_parameter = app.default_parameter
 
         @parts.default
         def default(*words: Annotated[str, Parameter(show=False)]) -> None:
@@ -136,7 +139,6 @@ Controllers = Annotated[
     list[str] | None,
     Parameter(
         name="--controller",
-        negative="",
         help="NAME=FILE[:CLASS]: load your own controller from a Python file or a shared library. "
         "Scenarios can then use it as NAME. If FILE is a library with a QUIC stack, scenarios can "
         "use its controllers as NAME:CONTROLLER. A folder brings all its stacks. Can be repeated. "
@@ -150,10 +152,10 @@ Memory = Annotated[
         help='Total memory for runs, such as "4 GB". Default: half of the available memory.',
     ),
 ]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
-Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", help="Show no progress.")]
+Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], help="Show no progress.")]
 #: Of what shows no progress: accepted wherever others take it.
-Hushed = Annotated[bool, Parameter(name=["--quiet", "-q"], negative="", show=False)]
+Hushed = Annotated[bool, Parameter(name=["--quiet", "-q"], show=False)]
 Jobs = Annotated[
     int | None, Parameter(validator=positive, help="Number of threads. Default: one per core.")
 ]
@@ -161,11 +163,10 @@ Set = Annotated[
     list[str] | None,
     Parameter(
         name="--set",
-        negative="",
         help="KEY=VALUE: change a value of the scenario. Can be repeated.",
     ),
 ]
-Force = Annotated[bool, Parameter(negative="", help="Overwrite existing files.")]
+Force = Annotated[bool, Parameter(help="Overwrite existing files.")]
 Seeds = Annotated[
     int | None, Parameter(validator=at_most_repeats, help="Run each scenario with seeds 1 to N.")
 ]
@@ -174,3 +175,4 @@ Flow = Annotated[
 ]
 Backend = Literal["sim", "emu", "vm"]
 Image = Literal["png", "svg", "pdf"]
+Browser = Annotated[bool, Parameter(negative="--no-browser", help="Open the page in a browser.")]

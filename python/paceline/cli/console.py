@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -308,6 +308,16 @@ GOES_ON = "Finished runs are kept; run the same command again to resume"
 def resumed(name: str, count: int) -> Callable[[int], object]:
     """Return a message with the number of runs known from earlier attempts."""
     return lambda known: note(f"{name}: {known} of {count} runs already exist")
+
+
+@contextmanager
+def simulating(what: str = "") -> Iterator[Callable[[int], object] | None]:
+    """Show how many paths have been simulated; yield what reports the number, if it is shown."""
+    if _quiet or _json:
+        yield None
+        return
+    with stderr().status(f"{what}simulating models of the path") as status:
+        yield lambda count: status.update(f"{what}simulated {count} paths")
 
 
 def progress(name: str, count: int) -> AbstractContextManager[Watch]:

@@ -105,6 +105,22 @@ def known_metrics(names: Iterable[str] | None, flows: int | None = None) -> list
         return all_named(names or (), flows)
 
 
+def known_controllers(names: Iterable[str]) -> None:
+    """Check that controllers exist."""
+    known = guests.names()
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known, "`paceline list controllers` shows all")
+            raise Failure("unknown-name", f"no controller is called {name!r}", hint=hint)
+
+
+def write_new(place: Path, text: str, *, force: bool) -> None:
+    """Write a text to a file, unless that has it already."""
+    if not (place.is_file() and place.read_bytes() == text.encode()):
+        with store.writing(place, force=force) as fresh:
+            fresh.write_text(text, encoding="utf-8")
+
+
 def plan(
     text: str,
     path: str,

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -30,7 +30,6 @@ from paceline.cli.app import (
 from paceline.cli.failure import Failure
 from paceline.cli.verbs.fit import described, show
 from paceline.kernel.controller import NAME
-from paceline.names import did_you_mean
 from paceline.quantities import NONE, quantity
 from paceline.reading import read_text
 from paceline.runs import Run, named_scenario
@@ -58,27 +57,15 @@ class Options:
     cc: Annotated[
         list[str] | None,
         Parameter(
-            negative="",
             consume_multiple=True,
             help=f"Controllers to compare. Default: {', '.join(study.CANDIDATES)}.",
         ),
     ] = None
-    beside: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="",
-            consume_multiple=True,
-            help='Other flows on the path, such as "cubic:2" for two of CUBIC. Default: nothing.',
-        ),
-    ] = None
-    for_: Annotated[
-        Literal["throughput", "latency", "sharing"] | None,
-        Parameter(
-            name="--for",
-            help="The aim of the recommendation. Default: throughput; the output then also names "
-            "the best controllers for the other aims.",
-        ),
-    ] = None
+    beside: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
+    """Other flows on the path, such as "cubic:2" for two of CUBIC. Default: nothing."""
+    for_: Annotated[study.Aim | None, Parameter(name="--for")] = None
+    """The aim of the recommendation. Default: throughput; the output then also names the best
+    controllers for the other aims."""
     paths: Annotated[int, Parameter(validator=bounded(10, 1000, "from 10 to 1000"))] = study.PATHS
     """Number of paths that are drawn from what the recordings allow."""
     sender: str | None = None
@@ -107,7 +94,6 @@ def advise(
     recordings: Annotated[
         list[str],
         Parameter(
-            negative="",
             help="Recordings of one path: captures, qlogs, iperf3's JSON, runs' folders. Or a "
             "scenario: a file (.toml), or the name of an included one.",
         ),
@@ -186,9 +172,7 @@ def advise(
         unknown=unknown,
         commands=commands,
     )
-    if not (place.is_file() and place.read_bytes() == text.encode()):
-        with store.writing(place, force=options.force) as fresh:
-            fresh.write_text(text, encoding="utf-8")
+    files.write_new(place, text, force=options.force)
     if cases:
         _write(folder, cases, force=options.force)
     console.answer(value, lambda: _tell(found, lead, rows, unknown, commands, place))
@@ -230,9 +214,7 @@ def _asked(options: Options) -> study.Asked:
         if name not in known and Path(name).exists():
             hint = "name the recordings before --cc and --beside: these take all that follows"
             raise Failure("bad-option", f"{name} is a file, not a controller", hint=hint)
-        if name not in known:
-            hint = did_you_mean(name, known, "`paceline list controllers` shows all")
-            raise Failure("unknown-name", f"no controller is called {name!r}", hint=hint)
+        files.known_controllers([name])
     if len(names) < 2:
         raise Failure("bad-option", "--cc needs two controllers to compare", hint="name another")
     return study.Asked(names, tuple(beside.items()), options.paths, options.jobs)
@@ -251,24 +233,14 @@ def _fitted(opened: study.Recording | tuple[str, Run], options: Options) -> stud
     if isinstance(opened, study.Recording):
         return opened
     name, run = opened
-    status = console.stderr().status(f"{name}: simulating models of the path")
-    quiet = options.quiet or options.json
-    if not quiet:
-        status.start()
+    paths, threads = options.paths, options.jobs
     try:
-        return study.read(
-            name,
-            run,
-            options.sender,
-            paths=options.paths,
-            threads=options.jobs,
-            progress=None if quiet else lambda n: status.update(f"{name}: simulated {n} paths"),
-        )
+        with console.simulating(f"{name}: ") as hear:
+            cc = options.sender
+            return study.read(name, run, cc, paths=paths, threads=threads, progress=hear)
     except fit.UnfitError as error:
         hint = "advise needs a record of flows with RTTs"
         raise Failure("unfit", f"{name}: {error}", hint=hint, file=name) from None
-    finally:
-        status.stop()
 
 
 def _one_path(found: Sequence[study.Recording]) -> list[str]:

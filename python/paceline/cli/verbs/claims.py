@@ -39,24 +39,20 @@ _MANY = 1_000
 class Options:
     """The options of the command."""
 
-    list: Annotated[bool, Parameter(negative="")] = False
+    list: bool = False
     """List the claims without running them."""
-    mutants: Annotated[bool, Parameter(negative="")] = False
+    mutants: bool = False
     """Run the mutants of each claim (its runs without its subject), and list those that survive."""
     seeds: Seeds = None
-    quick: Annotated[bool, Parameter(negative="")] = False
+    quick: bool = False
     """Run a shorter form of each claim: fewer seeds and shorter runs."""
     out: Path | None = None
     """Folder for a report: a page, plots and data."""
     claims: Path | None = None
     """File or folder of claims. Default: ./claims, or the shipped claims."""
-    backend: Annotated[
-        Backend,
-        Parameter(
-            help="Which claims to run: simulated claims (sim), or claims that need a kernel's TCP "
-            "in real time (emu) or in virtual time (vm)."
-        ),
-    ] = "sim"
+    backend: Backend = "sim"
+    """Which claims to run: simulated claims (sim), or claims that need a kernel's TCP in real time
+    (emu) or in virtual time (vm)."""
     jobs: Annotated[int | None, Parameter(validator=positive)] = None
     """Number of parallel threads and emulations. Default, per core: one thread, four emulations."""
     controllers: Controllers = None
@@ -71,9 +67,7 @@ class Options:
     )
 )
 def claims(
-    names: Annotated[
-        list[str] | None, Parameter(negative="", help="Ids or topics. Default: all.")
-    ] = None,
+    names: Annotated[list[str] | None, Parameter(help="Ids or topics. Default: all.")] = None,
     /,
     *,
     options: Options = Options(),

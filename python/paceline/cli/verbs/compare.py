@@ -47,16 +47,16 @@ class Options:
 
     by: str | None = None
     """Within one sweep, compare the values of this key, such as queue.size for path.queue.size."""
-    metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
+    metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
     """Compare only these metrics. Default: all."""
     tolerance: Annotated[float, Parameter(validator=_tolerance)] = 1.0
     """Ignore differences of up to this percentage of the old value."""
     correction: Literal["holm", "bh"] = "holm"
     """Correction for multiple tests: limits to 5 % the probability of any false alarm (holm), or
     the share of false alarms among the differences found (bh)."""
-    everything: Annotated[bool, Parameter(name="--all", negative="")] = False
+    everything: Annotated[bool, Parameter(name="--all")] = False
     """Also show metrics that are the same."""
-    markdown: Annotated[bool, Parameter(negative="")] = False
+    markdown: bool = False
     """Print Markdown, for a pull request."""
     memory: Memory = None
     json: Json = False

@@ -45,27 +45,18 @@ class Options:
     ] = None
     flow: int | None = None
     """Judge only this flow of a recording."""
-    case: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="", consume_multiple=True, help="Only cases whose ids start with these words."
-        ),
-    ] = None
-    controller: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="",
-            help="NAME=FILE[:CLASS], STACK=FILE or a folder of stacks: load your own controllers "
-            "or stacks, which you can then name as targets.",
-        ),
-    ] = None
+    case: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
+    """Only cases whose ids start with these words."""
+    controller: list[str] | None = None
+    """NAME=FILE[:CLASS], STACK=FILE or a folder of stacks: load your own controllers or stacks,
+    which you can then name as targets."""
     traces: Path | None = None
     """Only replay the golden traces in this folder (subfolders v1, v2, v3, cubic, reno, dctcp)."""
     cases: Path | None = None
     """Take the draft's cases from this folder."""
     recovery: Path | None = None
     """Only run the recovery scripts in this folder."""
-    live: Annotated[bool, Parameter(negative="")] = False
+    live: bool = False
     """Only run the recovery scripts against this machine's kernel (three times each)."""
     record: Path | None = None
     """With --live: write the segments that the kernel sent to this new folder."""
@@ -76,7 +67,7 @@ class Options:
     against: Path | None = None
     """An earlier output of --json: fail only if something that held in it is broken now."""
     force: Force = False
-    quick: Annotated[bool, Parameter(negative="")] = False
+    quick: bool = False
     """Run a shorter form: no golden traces, each case on one path, only one baseline."""
     jobs: Jobs = None
     memory: Memory = None
@@ -119,7 +110,6 @@ def conformance(
     targets: Annotated[
         list[str] | None,
         Parameter(
-            negative="",
             help="A capture, a qlog, a run's folder, or a controller such as noq:bbr3. Default: "
             "the project's own suites.",
         ),

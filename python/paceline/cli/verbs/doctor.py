@@ -21,7 +21,7 @@ _STYLES = {"good": "", "lacking": "yellow", "missing": "red"}
 def doctor(
     *,
     quick: Annotated[
-        bool, Parameter(negative="", help="Do not measure which rates this machine can emulate.")
+        bool, Parameter(help="Do not measure which rates this machine can emulate.")
     ] = False,
     json: Json = False,
 ) -> Exit:

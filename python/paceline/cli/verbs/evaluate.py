@@ -43,10 +43,10 @@ _KNOWN = ("reno", "cubic")
 class Options:
     """The options of the command."""
 
-    against: Annotated[list[str] | None, Parameter(negative="", consume_multiple=True)] = None
+    against: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
     """Controllers to run against. Default: all except those of QUIC stacks."""
     seeds: Seeds = None
-    quick: Annotated[bool, Parameter(negative="")] = False
+    quick: bool = False
     """Run a shorter form: fewer seeds and pairs, and shorter runs."""
     out: Path | None = None
     """Folder for a report: a page, the matrix and the data."""

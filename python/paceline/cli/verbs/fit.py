@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from paceline import answers, guests, store
+from paceline import answers, store
 from paceline.cli import console, files
 from paceline.cli.app import FILE, Controllers, Force, Json, Memory, Quiet, app, examples
 from paceline.cli.failure import Failure
-from paceline.names import did_you_mean
 from paceline.quantities import plain, quantity
 from paceline.study import fit as study
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    cc: str | None = None
+    """Controller of the flows for which the record names none. Default: the one that their packets
+    identify, or else the one whose simulation is nearest to the record."""
+    out: Annotated[Path | None, FILE] = None
+    """Scenario to write. Default: NAME-fitted.toml in this folder."""
+    controllers: Controllers = None
+    force: Force = False
+    quiet: Quiet = False
+    memory: Memory = None
+    json: Json = False
 
 
 @app.command(
@@ -29,23 +46,7 @@ def fit(
     ],
     /,
     *,
-    cc: Annotated[
-        str | None,
-        Parameter(
-            help="Controller of the flows for which the record names none. Default: the one that "
-            "their packets identify, or else the one whose simulation is nearest to the record."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        FILE,
-        Parameter(help="Scenario to write. Default: NAME-fitted.toml in this folder."),
-    ] = None,
-    controllers: Controllers = None,
-    force: Force = False,
-    quiet: Quiet = False,
-    memory: Memory = None,
-    json: Json = False,
+    options: Options = Options(),
 ) -> None:
     """Estimate the path on which a record was taken, and write it as a scenario.
 
@@ -57,30 +58,20 @@ def fit(
     interval (for example, for the size of a buffer that never filled), the output gives a bound,
     and a note gives the reason.
     """
-    known = guests.names()
-    if cc is not None and cc not in known:
-        hint = did_you_mean(cc, known, "`paceline list controllers` shows all")
-        raise Failure("unknown-name", f"no controller is called {cc!r}", hint=hint)
+    cc, out = options.cc, options.out
+    files.known_controllers([cc] if cc is not None else [])
     run = files.recording(record)
     place = out or Path(f"{files.stem(record)}-fitted.toml")
     if out is not None:
-        store.check(place, force=force)
-    status = console.stderr().status("simulating models of the path")
+        store.check(place, force=options.force)
     try:
-        if quiet or json:
-            fitted = study.fit(run, cc=cc)
-        else:
-            with status:
-                fitted = study.fit(
-                    run, cc=cc, progress=lambda n: status.update(f"simulated {n} paths")
-                )
+        with console.simulating() as progress:
+            fitted = study.fit(run, cc=cc, progress=progress)
     except study.UnfitError as error:
         named = "no controller" in str(error)
         hint = "name one with --cc" if named else "fit needs a record of flows with RTTs"
         raise Failure("unfit", f"{record}: {error}", hint=hint, file=record) from None
-    if not (place.is_file() and place.read_bytes() == fitted.text.encode()):
-        with store.writing(place, force=force) as fresh:
-            fresh.write_text(fitted.text, encoding="utf-8")
+    files.write_new(place, fitted.text, force=options.force)
     console.answer(
         described(record, place, fitted),
         lambda: show(record, fitted),

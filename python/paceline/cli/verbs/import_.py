@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -26,6 +27,32 @@ else:
 _FORMATS = [*IMPORTS, *RECORDS]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    format: Format = "auto"
+    """Format of the file."""
+    out: Path | None = None
+    """For a scenario, a file (.toml) or a folder (default: stdout). For a record, a folder
+    (default: runs/NAME)."""
+    rtt: str | None = None
+    """For a trace or a table: the RTT of the path."""
+    queue: str | None = None
+    """For a trace or a table: the size of the queue."""
+    cc: str = "bbr3"
+    """For a trace or a table: the controller of the flow."""
+    time: str | None = None
+    """For a table: the column with the times, and its unit ("t ms")."""
+    rate: str | None = None
+    """For a table: the column with the rates, and its unit ("down Mbit/s")."""
+    ignore_commands: bool = False
+    """Skip commands that transperf would run as root."""
+    force: Force = False
+    json: Json = False
+
+
 @app.command(
     name="import",
     help_epilogue=examples(
@@ -47,35 +74,7 @@ def import_(
     ],
     /,
     *,
-    format: Annotated[Format, Parameter(help="Format of the file.")] = "auto",  # noqa: A002
-    out: Annotated[
-        Path | None,
-        Parameter(
-            help="For a scenario, a file (.toml) or a folder (default: stdout). For a record, a "
-            "folder (default: runs/NAME)."
-        ),
-    ] = None,
-    rtt: Annotated[
-        str | None, Parameter(help="For a trace or a table: the RTT of the path.")
-    ] = None,
-    queue: Annotated[
-        str | None, Parameter(help="For a trace or a table: the size of the queue.")
-    ] = None,
-    cc: Annotated[
-        str, Parameter(help="For a trace or a table: the controller of the flow.")
-    ] = "bbr3",
-    time: Annotated[
-        str | None, Parameter(help='For a table: the column with the times, and its unit ("t ms").')
-    ] = None,
-    rate: Annotated[
-        str | None,
-        Parameter(help='For a table: the column with the rates, and its unit ("down Mbit/s").'),
-    ] = None,
-    ignore_commands: Annotated[
-        bool, Parameter(negative="", help="Skip commands that transperf would run as root.")
-    ] = False,
-    force: Force = False,
-    json: Json = False,
+    options: Options = Options(),
 ) -> None:
     """Convert a file of another tool: an experiment into a scenario, or a recording into a record.
 
@@ -88,45 +87,42 @@ def import_(
     iperf3's JSON or Flent's data. The file may be compressed with gzip or zstd. Notes on missing
     data are printed and stored in the record.
     """
-    if format in RECORDS or (format == "auto" and _recorded(file)):
-        _record(file, None if format == "auto" else format, out)
+    form, out = options.format, options.out
+    if form in RECORDS or (form == "auto" and _recorded(file)):
+        _record(file, None if form == "auto" else form, out)
         return
     text = _text(file)
     path = Path(file)
     known = [name for name, one in IMPORTS.items() if one.looks_like(text, path)]
-    if format == "auto" and not known:
-        what, hint = (
-            f"{file} has no known format",
-            f"name the format with --format: {', '.join(_FORMATS)}",
-        )
+    if form == "auto" and not known:
+        what = f"{file} has no known format"
+        hint = f"name the format with --format: {', '.join(_FORMATS)}"
         if path.suffix == ".toml":
             what = f"{file} is already a scenario, by its name"
             hint = f"`paceline run {file}` runs it; for another format, name it with --format"
         raise Failure("import", what, hint=hint, file=file)
-    kind = known[0] if format == "auto" else format
-    asked = Asked(path, _place(out, path.stem).parent, rtt, queue, cc, time, rate, ignore_commands)
+    kind = known[0] if form == "auto" else form
+    given = {name: getattr(options, name) for name in ("rtt", "queue", "cc", "time", "rate")}
+    given["ignore_commands"] = options.ignore_commands
+    asked = Asked(path, _place(out, path.stem).parent, **given)
     try:
         made = IMPORTS[kind].read(text, asked)
     except ImportFailedError as error:
         raise Failure("import", str(error), hint=error.hint, file=file, line=error.line) from None
     if len(made) > 1 and (out is None or out.suffix == ".toml"):
-        raise Failure(
-            "several",
-            f"{file} holds {len(made)} experiments",
-            hint="--out FOLDER writes a scenario for each",
-            file=file,
-        )
+        hint = "--out FOLDER writes a scenario for each"
+        raise Failure("several", f"{file} holds {len(made)} experiments", hint=hint, file=file)
     places = [_place(out, one.name) for one in made]
     for one, place in zip(made, places, strict=True):
         if out is not None:
-            store.check(place, force=force)
+            store.check(place, force=options.force)
             with store.errors(place):
                 place.parent.mkdir(parents=True, exist_ok=True)
         # The written scenario can be run.
         files.plan(one.toml, str(place), [])
     if out is not None:
         for one, place in zip(made, places, strict=True):
-            with store.writing(place, force=force) as fresh:
+            with store.writing(place, force=options.force) as fresh:
                 fresh.write_text(one.toml, encoding="utf-8")
     written: list[Path | None] = [place if out else None for place in places]
     answer: answers.Import = {

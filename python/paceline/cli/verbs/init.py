@@ -31,7 +31,6 @@ def init(
     controller: Annotated[
         bool,
         Parameter(
-            negative="",
             help="Write a controller instead: in Python or, if FILE ends in `.c`, in C with its "
             "header.",
         ),

@@ -111,7 +111,6 @@ def load(
         list[str] | None,
         Parameter(
             name="--set",
-            negative="",
             help="OPTION=VALUE: set an option of `bbr3-linux` for every connection. Can be "
             "repeated. Times are in the kernel's units: microseconds or milliseconds.",
         ),

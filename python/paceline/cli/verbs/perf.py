@@ -43,18 +43,14 @@ class Client:
         str | None,
         Parameter(help=f"The server's token. Default: the environment variable {_VARIABLE}."),
     ] = None
-    cc: Annotated[
-        str | None,
-        Parameter(
-            help="The sender's controller: one that `paceline list controllers` lists, or "
-            "`quinn:bbr`, `quinn:cubic` or `quinn:newreno`. Default: bbr3."
-        ),
-    ] = None
+    cc: str | None = None
+    """The sender's controller: one that `paceline list controllers` lists, or `quinn:bbr`,
+    `quinn:cubic` or `quinn:newreno`. Default: bbr3."""
     time: str | None = None
     """Duration of the transfer. Default: "10 s", unless --bytes is given."""
     bytes: str | None = None
     """Amount of data to send, such as "1 GB"."""
-    reverse: Annotated[bool, Parameter(negative="")] = False
+    reverse: bool = False
     """Let the server send instead of the client."""
     streams: Annotated[int | None, Parameter(validator=positive)] = None
     """Number of streams, at most 128. Default: 1."""
@@ -71,7 +67,7 @@ class Server:
     """Maximum duration of a test. Default: "60 min"."""
     max_bytes: str | None = None
     """Maximum amount of data per test. Default: "1 TB"."""
-    once: Annotated[bool, Parameter(negative="")] = False
+    once: bool = False
     """Stop the server after one test."""
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from paceline.cli import console
-from paceline.cli.app import app, examples
+from paceline.cli.app import Browser, app, examples
 from paceline.cli.failure import Exit, Failure
 
 #: The package, in a wheel or in a checkout.
@@ -17,9 +14,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 
 @app.command(help_epilogue=examples("playground", "playground --no-browser"))
-def playground(
-    *, browser: Annotated[bool, Parameter(help="Open the page in a browser.")] = True
-) -> None:
+def playground(*, browser: Browser = True) -> None:
     """Open the simulator in a browser: eleven lessons, sliders, and your own controller.
 
     The page is one file, and the command prints its path. The page needs no server and sends no

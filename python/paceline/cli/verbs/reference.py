@@ -34,14 +34,9 @@ class Options:
     """The folder to write. Default: the draft's name and number."""
     format: Image = "svg"
     """Format of the pictures."""
-    packets: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Also write every packet and ACK to the traces, which are then many times "
-            "larger. qvis and `paceline import` need the packets.",
-        ),
-    ] = False
+    packets: bool = False
+    """Also write every packet and ACK to the traces, which are then many times larger. qvis and
+    `paceline import` need the packets."""
     qlog_dialect: Literal["current", "0.3"] = "current"
     """Version of qlog's event names; qvis needs 0.3."""
     jobs: Jobs = None
@@ -52,7 +47,7 @@ class Options:
 
 Cases = Annotated[
     list[str] | None,
-    Parameter(negative="", help="Ids of references, or prefixes of ids. Default: all."),
+    Parameter(help="Ids of references, or prefixes of ids. Default: all."),
 ]
 
 

@@ -29,40 +29,22 @@ _FORMS = get_args(Form)
 class Options:
     """The options of the command."""
 
-    format: Annotated[
-        Form | None,
-        Parameter(help="An HTML page, or a figure for print. Default: html, or pdf for a sweep."),
-    ] = None
-    out: Annotated[
-        Path | None,
-        Parameter(
-            help="File to write, in the format of its name. Default: report.FORMAT in the folder, "
-            "or, for a recording, NAME-report.FORMAT in the current folder."
-        ),
-    ] = None
+    format: Form | None = None
+    """An HTML page, or a figure for print. Default: html, or pdf for a sweep."""
+    out: Path | None = None
+    """File to write, in the format of its name. Default: report.FORMAT in the folder, or, for a
+    recording, NAME-report.FORMAT in the current folder."""
     style: Path | None = None
     """A matplotlib style file (.mplstyle) for the figure: fonts, line widths, colours, size."""
     size: str | None = None
     """Size of the figure: WIDTHxHEIGHT in in, cm or mm, a width, one-column or two-column."""
-    panels: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--panel",
-            negative="",
-            help="Panels of a run's figure, separated by commas: throughput, rtt, queue, drops, "
-            "window, rates. Default: all.",
-        ),
-    ] = None
+    panels: Annotated[list[str] | None, Parameter(name="--panel")] = None
+    """Panels of a run's figure, separated by commas: throughput, rtt, queue, drops, window, rates.
+    Default: all."""
     flow: int | None = None
     """The flow that a figure shows in the panels window and rates."""
-    metrics: Annotated[
-        list[str] | None,
-        Parameter(
-            name="--metric",
-            negative="",
-            help="Metrics of a sweep's figure. Default: those of the sweep.",
-        ),
-    ] = None
+    metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
+    """Metrics of a sweep's figure. Default: those of the sweep."""
     x: str | None = None
     """The key along the axis of a sweep's figure. Default: the longest axis of numbers."""
     hue: str | None = None

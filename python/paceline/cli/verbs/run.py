@@ -39,13 +39,9 @@ _seed = bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
 class Options:
     """The options of the command."""
 
-    backend: Annotated[
-        Backend,
-        Parameter(
-            help="Simulation in virtual time (sim), or Linux's TCP in real time (emu) or in "
-            "virtual time (vm)."
-        ),
-    ] = "sim"
+    backend: Backend = "sim"
+    """Simulation in virtual time (sim), or Linux's TCP in real time (emu) or in virtual time
+    (vm)."""
     seed: Annotated[int | None, Parameter(validator=_seed)] = None
     """Seed of the run. Default: the scenario's seed."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
@@ -56,11 +52,11 @@ class Options:
     jobs: Jobs = None
     controllers: Controllers = None
     memory: Memory = None
-    everything: Annotated[bool, Parameter(name="--all", negative="")] = False
+    everything: Annotated[bool, Parameter(name="--all")] = False
     """Print all metrics, not only the first six."""
-    report: bool = False
+    report: Annotated[bool, Parameter(negative="--no-report")] = False
     """Write report.html into the run's folder."""
-    force: Annotated[bool, Parameter(negative="")] = False
+    force: bool = False
     """Run existing runs again, and compare the bytes."""
     json: Json = False
     quiet: Quiet = False
@@ -76,7 +72,7 @@ class Options:
     )
 )
 def run(
-    file: Annotated[list[str], Parameter(negative="", help="One or more scenario files.")],
+    file: Annotated[list[str], Parameter(help="One or more scenario files.")],
     /,
     *,
     options: Options = Options(),

@@ -34,13 +34,9 @@ _MOST = 16
 class Options:
     """The options of the command."""
 
-    goal: Annotated[
-        str,
-        Parameter(
-            help="starves, floods, stalls, never-recovers, unfair, slower:CC:0.5, differs:vm, "
-            'differs:PATH, or a comparison of metrics: "flows[0].goodput_bps < 1 Mbit/s".'
-        ),
-    ]
+    goal: str
+    """starves, floods, stalls, never-recovers, unfair, slower:CC:0.5, differs:vm, differs:PATH, or
+    a comparison of metrics: "flows[0].goodput_bps < 1 Mbit/s"."""
     budget: str = "1000 runs"
     """How long to look: "1000 runs", or a time such as "60s"; then finds are made small."""
     seed: Annotated[int, Parameter(validator=bounded(0, 2**63 - 1, "from 0 to 2^63 - 1"))] = 1
@@ -50,7 +46,7 @@ class Options:
     overrides: Set = None
     against: Path | None = None
     """Folder of an earlier search: only a find that it has not fails, with exit code 4."""
-    only_random: Annotated[bool, Parameter(name="--random", negative="")] = False
+    only_random: Annotated[bool, Parameter(name="--random")] = False
     """Draw all paths at random, without evolution."""
     engine: Literal["threads", "processes", "ray"] = "threads"
     """Where runs execute, as in `paceline sweep`."""
@@ -59,7 +55,7 @@ class Options:
     jobs: Jobs = None
     controllers: Controllers = None
     memory: Memory = None
-    fresh: Annotated[bool, Parameter(negative="")] = False
+    fresh: bool = False
     """Discard existing results and start over."""
     json: Json = False
     quiet: Quiet = False

@@ -53,7 +53,7 @@ def _time(option: str, text: str | None) -> int | None:
     )
 )
 def sequence(
-    run: Annotated[list[str], Parameter(negative="", help="Folders of runs.")],
+    run: Annotated[list[str], Parameter(help="Folders of runs.")],
     /,
     *,
     options: Options = Options(),

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from paceline import answers
 from paceline.cli import console
-from paceline.cli.app import Controllers, Json, Memory, app, bounded, examples
+from paceline.cli.app import Browser, Controllers, Json, Memory, app, bounded, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.serve import limits
 
@@ -33,7 +33,7 @@ def serve(
     port: Annotated[
         int, Parameter(validator=_port, help="Port on this machine; 0 chooses a free port.")
     ] = 8470,
-    browser: Annotated[bool, Parameter(help="Open the page in a browser.")] = True,
+    browser: Browser = True,
     controllers: Controllers = None,
     memory: Memory = None,
     json: Json = False,

@@ -66,9 +66,9 @@ class Options:
     out: Path | None = None
     """Folder for the record. Default: runs/NAME-shell-NUMBER."""
     overrides: Set = None
-    quiet: Annotated[bool, Parameter(negative="")] = False
+    quiet: bool = False
     """Print no summary."""
-    json: Annotated[bool, Parameter(negative="")] = False
+    json: bool = False
     """Print the summary as JSON to stderr; stdout belongs to the client."""
 
 
@@ -82,7 +82,6 @@ def shell(
     words: Annotated[
         list[str] | None,
         Parameter(
-            negative="",
             allow_leading_hyphen=True,
             help="FILE (unless --rate is given), then -- and the client with its arguments. "
             "If you name no client, your shell runs at the client's end of the path.",

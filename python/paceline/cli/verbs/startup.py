@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,36 +24,35 @@ DOUBLING = 1.9995
 ROUNDS = 15
 
 
-@app.command(
-    help_epilogue=examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
-)
-def startup(
-    gain: Annotated[
-        float | None, Parameter(negative="", help="A pacing gain, such as 2.77.")
-    ] = None,
-    /,
-    *,
-    find: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="Find the smallest gain with which the bandwidth estimate grows by a factor of at "
-            "least 1.9995 in each of rounds 10 to 15. Some larger gains, from 2.819 to 2.821, do "
-            "not reach this factor.",
-        ),
-    ] = False,
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    find: bool = False
+    """Find the smallest gain with which the bandwidth estimate grows by a factor of at least 1.9995
+    in each of rounds 10 to 15. Some larger gains, from 2.819 to 2.821, do not reach this factor."""
     rounds: Annotated[
         int | None,
         Parameter(
             validator=bounded(1, 20, "from 1 to 20, because the data sent doubles in each round"),
             help=f"Number of rounds to simulate, at most 20. Default: {ROUNDS}.",
         ),
-    ] = None,
-    plot: Annotated[
-        Path | None, FILE, Parameter(help="Plot the result to this .png or .svg file.")
-    ] = None,
-    force: Force = False,
-    json: Json = False,
+    ] = None
+    plot: Annotated[Path | None, FILE] = None
+    """Plot the result to this .png or .svg file."""
+    force: Force = False
+    json: Json = False
+
+
+@app.command(
+    help_epilogue=examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
+)
+def startup(
+    gain: Annotated[float | None, Parameter(help="A pacing gain, such as 2.77.")] = None,
+    /,
+    *,
+    options: Options = Options(),
 ) -> None:
     """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
@@ -61,12 +61,10 @@ def startup(
     --find, the command prints only the derivation.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
-        raise Failure(
-            "bad-value",
-            f"the gain {gain:g} is not a number above 0 and at most 100",
-            hint="try 2.77",
-        )
-    for option, said in (("--plot FILE", plot), ("--rounds N", rounds)):
+        message = f"the gain {gain:g} is not a number above 0 and at most 100"
+        raise Failure("bad-value", message, hint="try 2.77")
+    find, plot = options.find, options.plot
+    for option, said in (("--plot FILE", plot), ("--rounds N", options.rounds)):
         if said is not None and gain is None:
             hint = f"`paceline startup 2.77 {option}`"
             raise Failure("usage", f"{option.split()[0]} needs a gain", hint=hint)
@@ -78,12 +76,12 @@ def startup(
     value: dict[str, Any] = {"derivation": dict(derived)}
     rows: list[StartupRow] = []
     if gain is not None:
-        rows = _paceline.startup(gain, rounds or ROUNDS)
+        rows = _paceline.startup(gain, options.rounds or ROUNDS)
         value |= {"gain": gain, "rows": rows}
     if find:
         value["least_doubling_gain"] = _paceline.least_doubling_gain(TOLERANCE)
     if plot is not None:
-        _draw(rows, plot, force=force)
+        _draw(rows, plot, force=options.force)
         value["plot"] = str(plot)
     shown: list[Any] = []
     if rows:

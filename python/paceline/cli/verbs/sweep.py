@@ -51,25 +51,21 @@ class Options:
 
     out: Path | None = None
     """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep; --over and --repeats add a hash."""
-    over: Annotated[list[str] | None, Parameter(negative="")] = None
+    over: list[str] | None = None
     """KEY=VALUES: vary this key instead of those in [sweep]; may be repeated."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
     """Run each point with this many consecutive seeds, from the first seed of the sweep on."""
     overrides: Set = None
-    metrics: Annotated[list[str] | None, Parameter(name="--metric", negative="")] = None
+    metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
     """A metric to compare and plot; the first metric determines the best point."""
     tables: Annotated[
         list[Literal["samples", "queue", "events", "packets"]] | None,
-        Parameter(name="--table", negative=""),
+        Parameter(name="--table"),
     ] = None
     """Also keep this table of each run. Can be repeated."""
-    engine: Annotated[
-        Literal["threads", "processes", "ray"],
-        Parameter(
-            help="Where runs execute: in threads, in processes (the sweep survives a crash of a "
-            "run), or on a Ray cluster."
-        ),
-    ] = "threads"
+    engine: Literal["threads", "processes", "ray"] = "threads"
+    """Where runs execute: in threads, in processes (the sweep survives a crash of a run), or on a
+    Ray cluster."""
     address: str | None = None
     """Address of the Ray cluster. Default: start one on this machine."""
     jobs: Jobs = None
@@ -77,7 +73,7 @@ class Options:
     memory: Memory = None
     format: Image = "png"
     """Format of the plots."""
-    fresh: Annotated[bool, Parameter(negative="")] = False
+    fresh: bool = False
     """Discard existing results and start over."""
     json: Json = False
     quiet: Quiet = False
