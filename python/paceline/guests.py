@@ -213,10 +213,8 @@ _KINDS = {bool: "flag", int: "number", float: "number", str: "text"}
 def _options(name: str, controller: Any) -> list[tuple[str, str]]:
     """Return the options of a class, and their types; say why it is not a controller."""
     if not (isinstance(controller, type) and issubclass(controller, Controller)):
-        raise GuestError(
-            f"the controller `{name}` does not derive from paceline.Controller",
-            "class Mine(paceline.Controller): ...; `paceline init --controller` writes one",
-        )
+        hint = "class Mine(paceline.Controller): ...; `paceline init --controller` writes one"
+        raise GuestError(f"the controller `{name}` does not derive from paceline.Controller", hint)
     if controller.on_ack is Controller.on_ack:
         what = controller.__qualname__
         hint = "define it: without it nothing changes the window"
@@ -229,10 +227,8 @@ def _options(name: str, controller: Any) -> list[tuple[str, str]]:
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
         if parameter.default is parameter.empty:
-            raise GuestError(
-                f"option `{parameter.name}` of the controller `{name}` has no default",
-                f"def __init__(self, config, {parameter.name}=...)",
-            )
+            message = f"option `{parameter.name}` of the controller `{name}` has no default"
+            raise GuestError(message, f"def __init__(self, config, {parameter.name}=...)")
         options.append((parameter.name, _KINDS.get(type(parameter.default), "any")))
     return options
 

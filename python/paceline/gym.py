@@ -20,9 +20,8 @@ try:
     import gymnasium
     import numpy as np
 except ImportError as error:
-    raise ImportError(
-        f"paceline.gym needs {error.name}: pip install 'paceline[gym]'", name=error.name
-    ) from None
+    message = f"paceline.gym needs {error.name}: pip install 'paceline[gym]'"
+    raise ImportError(message, name=error.name) from None
 from gymnasium.error import InvalidAction, ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.utils.seeding import np_random

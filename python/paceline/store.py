@@ -268,9 +268,8 @@ def is_free(place: Path) -> bool:
 
 def _writable(place: Path) -> None:
     if os.path.exists(place) and not os.path.isdir(place):
-        raise StoreError(
-            "not-a-run", f"{place} is a file", hint="choose a folder with --out", file=str(place)
-        )
+        message = f"{place} is a file"
+        raise StoreError("not-a-run", message, hint="choose a folder with --out", file=str(place))
     real = Path(os.path.realpath(place))
     parent = real
     while not os.path.exists(parent):
@@ -287,13 +286,9 @@ def _writable(place: Path) -> None:
     elif len(os.fsencode(real)) + _ROOM > _limit(around, "PC_PATH_MAX", 4096):
         reason = "its path is too long"
     if reason is not None:
-        raise StoreError(
-            "unwritable",
-            f"cannot write to {place}: {reason}",
-            hint="choose another folder with --out",
-            file=str(place),
-            failed=True,
-        )
+        message = f"cannot write to {place}: {reason}"
+        hint = "choose another folder with --out"
+        raise StoreError("unwritable", message, hint=hint, file=str(place), failed=True)
 
 
 #: Maximum bytes of a path that names in a folder of ours add.
@@ -357,12 +352,8 @@ def keep(
         for rival in rivals:
             if _placed(fresh, rival):
                 return rival, other
-    raise StoreError(
-        "not-a-run",
-        f"{place} holds something else, and is left unchanged",
-        hint="choose another folder",
-        file=str(place),
-    )
+    message = f"{place} holds something else, and is left unchanged"
+    raise StoreError("not-a-run", message, hint="choose another folder", file=str(place))
 
 
 def keep_anew(places: Iterable[Path], write: Callable[[Path], object]) -> Path:
@@ -514,12 +505,8 @@ def delete(folder: Path) -> None:
         if others:
             what = f"contains {others[0]}, which Paceline did not write"
     if what:
-        raise StoreError(
-            "exists",
-            f"{folder.name} {what}, and is left unchanged",
-            hint="delete the folder yourself",
-            file=str(folder),
-        )
+        message = f"{folder.name} {what}, and is left unchanged"
+        raise StoreError("exists", message, hint="delete the folder yourself", file=str(folder))
     # Rename it first: a half-deleted run is never mistaken for a run.
     with errors(folder), _beside(folder, "deleted") as draft:
         folder.rename(draft)

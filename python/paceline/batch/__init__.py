@@ -7,14 +7,13 @@ verb does with many runs is a list of jobs, and a function that says what is kep
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from paceline import _paceline, guests
 from paceline.batch.emulated import Emulated, Room
 from paceline.batch.job import Executor, Job, Keep, Outcome, Task
 from paceline.batch.kept import Batch
 from paceline.batch.locally import locally
-from paceline.batch.work import Bar, Store, Watch, execute, in_notebook
+from paceline.batch.work import Bar, Store, Watch, execute, in_notebook, outcomes
 from paceline.controller import Controller
 from paceline.errors import within
 from paceline.runs import Overrides, Progress, Run, Scenario, load, pairs
@@ -34,28 +33,11 @@ __all__ = [
     "execute",
     "in_notebook",
     "locally",
+    "outcomes",
     "run",
     "run_jobs",
     "run_many",
 ]
-
-
-@dataclass
-class _Runs(Watch):
-    """The runs themselves, by number."""
-
-    heard: Callable[[Progress], object] | None
-    ended: Callable[[int, Run], object] | None
-    runs: dict[int, Run] = field(default_factory=dict)
-
-    def finished(self, number: int, outcome: Outcome) -> None:
-        self.runs[number] = outcome.kept
-        if self.ended is not None:
-            self.ended(number, outcome.kept)
-
-    def progress(self, seen: Progress) -> None:
-        if self.heard is not None:
-            self.heard(seen)
 
 
 def run_jobs(
@@ -92,16 +74,16 @@ def run_jobs(
 
     if progress is None and in_notebook():
         progress = Bar(name, len(jobs)).progress
-    watch = _Runs(progress, finished)
-    execute(
+    found = outcomes(
         [job(*each) for each in jobs],
         lambda _, __, run: run,
-        executor=locally(threads),
-        watch=watch,
+        threads=threads,
         room=Room.alone(),
         distrusted="keep",
+        progress=progress,
+        ended=finished and (lambda number, outcome: finished(number, outcome.kept)),
     )
-    return [watch.runs[number] for number in range(len(jobs))]
+    return [outcome.kept for outcome in found]
 
 
 def run_many(

@@ -199,13 +199,9 @@ class Batch:
         if self.reused < self.count:
             self._execute(threads, watch, begun)
         if self._differing:
-            raise StoreError(
-                "differs",
-                f"the same run gave different bytes: {'; '.join(self._differing)}",
-                hint="the older run was modified, or the engine is not deterministic",
-                file=str(self.out),
-                failed=True,
-            )
+            message = f"the same run gave different bytes: {'; '.join(self._differing)}"
+            hint = "the older run was modified, or the engine is not deterministic"
+            raise StoreError("differs", message, hint=hint, file=str(self.out), failed=True)
 
     def _execute(
         self, threads: int | None, watch: Watch | None, begun: Callable[[], object] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal, Protocol
@@ -48,6 +48,9 @@ class Watch:
     def emulated(self, seen: Emulated) -> None:
         """Report at the end how many emulations were repeated."""
         self.repeats = seen
+
+    def resumed(self, known: int) -> None:
+        """Report how many runs are known from earlier attempts."""
 
 
 def in_notebook() -> bool:
@@ -163,3 +166,40 @@ def execute(
         note, ended = course.watch.note, course.watch.emulated
         keeps = distrusted == "keep"
         emulate(emulated, keep, course, room or Room.here(), note=note, ended=ended, keeps=keeps)
+
+
+def outcomes(
+    jobs: Sequence[Job],
+    keep: Keep,
+    *,
+    threads: int | None = None,
+    executor: Executor | None = None,
+    failures: Literal["stop", "collect"] = "stop",
+    room: Room | None = None,
+    distrusted: Literal["keep", "fail"] = "fail",
+    progress: Callable[[Progress], object] | None = None,
+    ended: Callable[[int, Outcome], object] | None = None,
+) -> list[Outcome]:
+    """Do jobs as `execute` does, and return the outcome of each; `progress` and `ended` watch."""
+    found: dict[int, Outcome] = {}
+
+    class Heard(Watch):
+        def finished(self, number: int, outcome: Outcome) -> None:
+            found[number] = outcome
+            if ended is not None:
+                ended(number, outcome)
+
+        def progress(self, seen: Progress) -> None:
+            if progress is not None:
+                progress(seen)
+
+    execute(
+        jobs,
+        keep,
+        executor=executor or locally(threads),
+        failures=failures,
+        watch=Heard(),
+        room=room,
+        distrusted=distrusted,
+    )
+    return [found[number] for number in range(len(jobs))]

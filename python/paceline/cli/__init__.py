@@ -145,7 +145,7 @@ def _fitted(hint: str | None, tokens: Sequence[str]) -> str | None:
 
 def _ended(error: KeyboardInterrupt | OSError) -> Failure:
     if is_interrupted(error):
-        return Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
+        return Failure.interrupted()
     assert isinstance(error, OSError)
     where = f"{error.filename}: " if error.filename else ""
     return Failure("system", f"{where}{error.strerror or error}", code=Exit.RUN_FAILED)

@@ -305,11 +305,6 @@ def say_list(columns: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
 GOES_ON = "Finished runs are kept; run the same command again to resume"
 
 
-def resumed(name: str, count: int) -> Callable[[int], object]:
-    """Return a message with the number of runs known from earlier attempts."""
-    return lambda known: note(f"{name}: {known} of {count} runs already exist")
-
-
 @contextmanager
 def simulating(what: str = "") -> Iterator[Callable[[int], object] | None]:
     """Show how many paths have been simulated; yield what reports the number, if it is shown."""

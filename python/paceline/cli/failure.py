@@ -73,6 +73,11 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
                 return cls("not-a-run", str(error), hint="`paceline run` makes runs")
         return cls("bad-input", str(error), hint=hint)
 
+    @classmethod
+    def interrupted(cls, message: str = "interrupted", hint: str | None = None) -> Failure:
+        """Return the failure of a command that Ctrl-C ends."""
+        return cls("interrupted", message, hint=hint, code=Exit.INTERRUPTED)
+
     def __str__(self) -> str:
         return self.message
 

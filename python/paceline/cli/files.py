@@ -55,11 +55,8 @@ def parse_overrides(
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
-            raise Failure(
-                "override",
-                f"{option} takes KEY=VALUE, not {setting!r}",
-                hint=f"for example {option} {example}",
-            )
+            message = f"{option} takes KEY=VALUE, not {setting!r}"
+            raise Failure("override", message, hint=f"for example {option} {example}")
         pairs.append((key.strip(), value.strip()))
     return pairs
 

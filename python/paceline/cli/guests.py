@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline import guests
-from paceline.batch import Job, Outcome, Watch, execute, locally
+from paceline.batch import Job, outcomes
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import ScenarioError
 from paceline.runs import Run
@@ -49,16 +49,6 @@ def _read(text: str) -> list[guests.Guest]:
     return guests.Guest.folder(folder) if folder.is_dir() else [guests.Guest.parse(text)]
 
 
-class _Ended(Watch):
-    """Collects the results of rehearsals."""
-
-    def __init__(self) -> None:
-        self.outcomes: dict[int, Outcome] = {}
-
-    def finished(self, number: int, outcome: Outcome) -> None:
-        self.outcomes[number] = outcome
-
-
 def _rehearse(brought: Sequence[guests.Guest]) -> None:
     """Run each controller twice in another process, which it may take down."""
     names = [guest.name for guest in brought]
@@ -67,13 +57,12 @@ def _rehearse(brought: Sequence[guests.Guest]) -> None:
         for guest in brought
     ]
     jobs = [Job(t, file=name) for name, t in zip(names, texts, strict=True) for _ in range(2)]
-    heard = _Ended()
     try:
-        execute(jobs, _rows, executor=locally(1), failures="collect", watch=heard)
+        found = outcomes(jobs, _rows, threads=1, failures="collect")
     except ScenarioError as error:
         raise Failure("controller", error.diagnostics[0].message) from None
     for nth, name in enumerate(names):
-        first, second = heard.outcomes[2 * nth], heard.outcomes[2 * nth + 1]
+        first, second = found[2 * nth : 2 * nth + 2]
         if first.error is not None:
             message = first.error
             if f"`{name}`" not in message:

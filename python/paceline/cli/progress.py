@@ -20,10 +20,20 @@ if TYPE_CHECKING:
 PERIOD = 5.0
 
 
-class _Bar(Watch):
-    def __init__(self, bars: Progress, name: str, count: int) -> None:
-        self._bars = bars
+class _Shown(Watch):
+    def __init__(self, console: Console, name: str, count: int) -> None:
+        self._console = console
+        self._name = name
         self._count = count
+
+    def resumed(self, known: int) -> None:
+        self._console.print(f"{self._name}: {known} of {self._count} runs already exist")
+
+
+class _Bar(_Shown):
+    def __init__(self, bars: Progress, console: Console, name: str, count: int) -> None:
+        super().__init__(console, name, count)
+        self._bars = bars
         self._task = bars.add_task(visible(name), total=None, detail="", note="")
 
     def note(self, text: str) -> None:
@@ -47,10 +57,9 @@ def _span(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
 
 
-class _Lines(Watch):
-    def __init__(self, console: Console, name: str) -> None:
-        self._console = console
-        self._name = name
+class _Lines(_Shown):
+    def __init__(self, console: Console, name: str, count: int) -> None:
+        super().__init__(console, name, count)
         self._last = time.monotonic()
         self._first: tuple[float, int] | None = None
         self._note = ""
@@ -93,6 +102,6 @@ def watching(name: str, count: int, console: Console, *, quiet: bool) -> Iterato
             console=console,
             transient=True,
         ) as bars:
-            yield _Bar(bars, name, count)
+            yield _Bar(bars, console, name, count)
     else:
-        yield _Lines(console, name)
+        yield _Lines(console, name, count)

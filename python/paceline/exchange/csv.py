@@ -88,13 +88,11 @@ def _column(names: list[str], asked: str, base: str) -> tuple[int, int]:
         factor = duration_ns(f"1 {unit}") if base == "s" else rate_bps(f"1 {unit}")
     except ValueError:
         example = "time ms" if base == "s" else "rate Mbit/s"
-        raise ImportFailedError(
-            f"`{asked}` is no name of a column and its unit", hint=f'for example "{example}"'
-        ) from None
+        message = f"`{asked}` is no name of a column and its unit"
+        raise ImportFailedError(message, hint=f'for example "{example}"') from None
     if name.strip() not in names:
-        raise ImportFailedError(
-            f"there is no column `{name.strip()}`", 1, f"the columns are {', '.join(names)}"
-        )
+        message = f"there is no column `{name.strip()}`"
+        raise ImportFailedError(message, 1, f"the columns are {', '.join(names)}")
     return names.index(name.strip()), factor
 
 

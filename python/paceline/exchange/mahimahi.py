@@ -32,19 +32,16 @@ def opportunities(lines: Iterable[str]) -> tuple[int, int]:
         if not word or word.startswith("#"):
             continue
         if not (word.isascii() and word.isdigit()):
-            raise ImportFailedError(
-                f"`{word[:20]}` is not a whole number of milliseconds",
-                number,
-                "a trace has the time of one delivery opportunity per line",
-            )
+            message = f"`{word[:20]}` is not a whole number of milliseconds"
+            hint = "a trace has the time of one delivery opportunity per line"
+            raise ImportFailedError(message, number, hint)
         # Nothing near the limit has more digits, and long numbers take long to parse.
         time = int(word) if len(word) < 20 else LIMIT_MS + 1
         if time > LIMIT_MS:
             raise ImportFailedError(f"{word[:20]} ms is later than {LIMIT_MS} ms", number)
         if time < last:
-            raise ImportFailedError(
-                f"{time} ms comes after {last} ms", number, "times do not decrease"
-            )
+            message = f"{time} ms comes after {last} ms"
+            raise ImportFailedError(message, number, "times do not decrease")
         count, last = count + 1, time
     if count == 0:
         raise ImportFailedError("the trace has no delivery opportunity")
@@ -57,10 +54,8 @@ def read(text: str, asked: Asked) -> list[Imported]:
     """Return the scenario of a trace; ask for what the trace does not specify."""
     path = asked.file
     if asked.rtt is None or asked.queue is None:
-        raise ImportFailedError(
-            "a trace has neither a round-trip time nor a queue size",
-            hint=f'paceline import {path} --rtt "40 ms" --queue "100 packets"',
-        )
+        hint = f'paceline import {path} --rtt "40 ms" --queue "100 packets"'
+        raise ImportFailedError("a trace has neither a round-trip time nor a queue size", hint=hint)
     # A scenario's trace is relative to its own folder.
     trace = Path(os.path.relpath(path.absolute(), asked.folder.absolute())).as_posix()
     made = scenario(

@@ -129,9 +129,8 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
             warnings.simplefilter("ignore", SyntaxWarning)
             tree = ast.parse(text)
     except SyntaxError as error:
-        raise ImportFailedError(
-            f"not Python: {error.msg.partition(';')[0]}", error.lineno
-        ) from None
+        message = f"not Python: {error.msg.partition(';')[0]}"
+        raise ImportFailedError(message, error.lineno) from None
     except (RecursionError, MemoryError):
         raise ImportFailedError("not readable as Python: it is nested too deeply") from None
     except ValueError as error:
@@ -156,11 +155,9 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
                 else:
                     constants[name] = value
             case _:
-                raise ImportFailedError(
-                    f"cannot read {_describe(statement)}",
-                    statement.lineno,
-                    "a configuration is not executed: only assignments of values are supported",
-                )
+                message = f"cannot read {_describe(statement)}"
+                hint = "a configuration is not executed: only assignments of values are supported"
+                raise ImportFailedError(message, statement.lineno, hint)
     return found
 
 
@@ -286,16 +283,12 @@ class _Evaluator:
             items = values[0] if len(values) == 1 and isinstance(values[0], list) else values
             return Call(name, node.lineno, items=tuple(items))
         if len(values) > len(expected):
-            raise ImportFailedError(
-                f"`{name}` takes at most {len(expected)} arguments", node.lineno
-            )
+            message = f"`{name}` takes at most {len(expected)} arguments"
+            raise ImportFailedError(message, node.lineno)
         arguments = dict(zip(expected, values, strict=False))
         for keyword in node.keywords:
             if keyword.arg not in expected:
-                raise ImportFailedError(
-                    f"`{name}` has no argument `{keyword.arg}`",
-                    node.lineno,
-                    "it has " + ", ".join(expected),
-                )
+                message = f"`{name}` has no argument `{keyword.arg}`"
+                raise ImportFailedError(message, node.lineno, "it has " + ", ".join(expected))
             arguments[keyword.arg] = self.value(keyword.value)
         return Call(name, node.lineno, arguments)

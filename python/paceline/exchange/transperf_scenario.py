@@ -119,9 +119,8 @@ class _Writer:
     def _absent(self, call: Call, keys: Iterable[str], why: str) -> None:
         for key in keys:
             if call.arguments.get(key) not in (None, 0, "", False):
-                raise self._fail(
-                    call.line, f"`{key}` of `{call.name}` cannot be expressed in a scenario", why
-                )
+                message = f"`{key}` of `{call.name}` cannot be expressed in a scenario"
+                raise self._fail(call.line, message, why)
 
     def _steps(self, setting: Setting, plain: str, varying: str) -> list[Call]:
         """Return a value, or several that follow each other, as builders."""
@@ -158,11 +157,9 @@ class _Writer:
             if setting.value is None:
                 continue
             if not self.ignore_commands:
-                raise self._fail(
-                    setting.line,
-                    f"`{key}` runs a command, which a scenario cannot do",
-                    "--ignore-commands skips it; a queue is path.queue.kind",
-                )
+                message = f"`{key}` runs a command, which a scenario cannot do"
+                hint = "--ignore-commands skips it; a queue is path.queue.kind"
+                raise self._fail(setting.line, message, hint)
             self._note(setting.line, f"`{key}` is left out")
 
     def _bandwidth(self) -> list[str]:
@@ -204,9 +201,8 @@ class _Writer:
         if spread == 0:
             return [f'rtt = "{_digits(rtts[0])} ms"']
         if len(calls) > 1 or spread > rtts[0]:
-            raise self._fail(
-                calls[0].line, "this `var` has no equivalent", "path.jitter is one bound"
-            )
+            message = "this `var` has no equivalent"
+            raise self._fail(calls[0].line, message, "path.jitter is one bound")
         self._note(calls[0].line, "`var` is path.jitter: the mean is kept, and so is the order")
         return [
             f'rtt = "{_digits(rtts[0] - spread)} ms"',
@@ -243,18 +239,14 @@ class _Writer:
         else:
             packets = int(self._number("buf", 0.0))
         if packets == 0:
-            raise self._fail(
-                setting.line, "`buf` is not set, or 0", "a scenario needs the queue's size"
-            )
+            message = "`buf` is not set, or 0"
+            raise self._fail(setting.line, message, "a scenario needs the queue's size")
         return [f'queue = {{ kind = "droptail", size = "{packets} packets" }}']
 
     def _losses(self) -> list[str]:
         if self._number("out_loss", 0.0) > 0:
-            raise self._fail(
-                self._setting("out_loss").line,
-                "`out_loss` is not imported",
-                "write it as path.return.loss",
-            )
+            hint = "write it as path.return.loss"
+            raise self._fail(self._setting("out_loss").line, "`out_loss` is not imported", hint)
         loss = self._number("loss", 0.0)
         return [f'loss = "{_digits(loss)} %"'] if loss > 0 else []
 
@@ -284,17 +276,13 @@ class _Writer:
     def _flow(self, item: Any, line: int) -> list[str]:
         call = item if isinstance(item, Call) else Call("conn", line, {"cc": item})
         if call.name != "conn":
-            raise self._fail(
-                call.line, f"a connection is made with `conn(...)`, not `{call.name}(...)`"
-            )
+            message = f"a connection is made with `conn(...)`, not `{call.name}(...)`"
+            raise self._fail(call.line, message)
         cc = call.arguments.get("cc", "cubic")
         cc = cc if isinstance(cc, str) else type(cc).__name__
         if cc not in CONTROLLERS:
-            raise self._fail(
-                call.line,
-                f"no controller is known for `{cc[:40]}`",
-                "known are " + ", ".join(CONTROLLERS),
-            )
+            message = f"no controller is known for `{cc[:40]}`"
+            raise self._fail(call.line, message, "known are " + ", ".join(CONTROLLERS))
         self._absent(call, ("burst",), "there is no request-response application here")
         self._absent(
             call, ("upload",), 'data flows in one direction; direction = "up" turns a flow'

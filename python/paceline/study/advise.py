@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from paceline import _paceline, answers, batch, guests
+from paceline import answers, batch, guests
 from paceline.errors import NoTableError
 from paceline.later import numpy as np
 from paceline.later import polars as pl
@@ -659,21 +659,13 @@ class Study:
     def run(self, watch: batch.Watch) -> Advice:
         """Run everything, and rank the candidates."""
         cases = [*self._cases, *self._turned]
-        found: dict[int, dict[str, float]] = {}
-
-        class Heard(batch.Watch):
-            def finished(self, number: int, outcome: batch.Outcome) -> None:
-                found[number] = outcome.kept
-
-            def progress(self, seen: Any) -> None:
-                watch.progress(seen)
-
-        batch.execute(
+        outcomes = batch.outcomes(
             self._jobs,
             lambda number, _, run: cases[number].measure(run),
-            executor=batch.locally(self.asked.threads),
-            watch=Heard(),
+            threads=self.asked.threads,
+            progress=watch.progress,
         )
+        found = [outcome.kept for outcome in outcomes]
         values: Values = {}
         for number, case in enumerate(self._cases):
             values.setdefault((case.cc, case.company), {})[case.path] = found[number]
@@ -790,82 +782,10 @@ def draw(advice: Advice) -> Figure:
     return literal(figure)
 
 
-#: The page: sentences, the ranking, the picture, the path, and what is not known.
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Which controller for {{ title }} &ndash; Paceline</title>
-<link rel="icon" href="data:,">
-<style>{{ style|safe }}
-td, th { padding: 5px 14px 5px 0; text-align: right; border-bottom: 1px solid var(--line); }
-td:first-child, th:first-child { text-align: left; }
-img { width: 960px; max-width: 100%; height: auto; display: block; }
-.scrolls { overflow-x: auto; }
-</style>
-</head>
-<body>
-<header>
-<h1>Which controller for {{ title }}</h1>
-{% for line in lead %}<p class="lead">{{ line }}</p>{% endfor %}
-<p>Paceline {{ version }}</p>
-</header>
-<main>
-{% if rows %}
-<section>
-<h2>Ranking</h2>
-<div class="scrolls" tabindex="0"><table>
-<thead><tr>{% for head in heads %}<th>{{ head }}</th>{% endfor %}</tr></thead>
-<tbody>
-{% for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor %}
-</tbody>
-</table></div>
-<figure class="scrolls" tabindex="0"><img alt="Goodput over the 95th RTT of each controller"
- src="data:image/png;base64,{{ picture }}"></figure>
-</section>
-{% endif %}
-<section>
-<h2>What the recording shows</h2>
-{% for line in shown %}<p>{{ line }}</p>{% endfor %}
-</section>
-{% if path %}
-<section>
-<h2>The fitted path</h2>
-<div class="scrolls" tabindex="0"><ol class="path">
-{% for box in path %}<li class="{{ box.kind }}"><b>{{ box.title }}</b>
-{% for line in box.lines %}<span>{{ line }}</span>{% endfor %}</li>{% endfor %}
-</ol></div>
-</section>
-{% endif %}
-<section>
-<h2>What is not known</h2>
-{% for line in unknown %}<p>{{ line }}</p>{% endfor %}
-</section>
-<section>
-<h2>Commands</h2>
-<pre tabindex="0">{% for line in commands %}{{ line }}
-{% endfor %}</pre>
-</section>
-</main>
-</body>
-</html>
-"""
-
-
 def page(advice: Advice | None, **values: Any) -> str:
     """Return the page with these texts, which works without anything else."""
-    import base64
-    from importlib.resources import files
-
-    from jinja2 import Environment, StrictUndefined
-
     from paceline.show.figure import saved
+    from paceline.study import template
 
-    picture = "" if advice is None else base64.b64encode(saved(draw(advice), "png")).decode()
-    style = (files("paceline") / "web" / "report.css").read_text("utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(_PAGE).render(
-        picture=picture, style=style, version=_paceline.__version__, **values
-    )
+    picture = "" if advice is None else template.embedded(saved(draw(advice), "png"))
+    return template.page("advice.html.j2", picture=picture, **values)

@@ -686,16 +686,6 @@ class Find:
 
 
 @dataclass
-class _Heard(batch.Watch):
-    outcomes: dict[int, batch.Outcome]
-    watch: Callable[[batch.Outcome], object]
-
-    def finished(self, number: int, outcome: batch.Outcome) -> None:
-        self.outcomes[number] = outcome
-        self.watch(outcome)
-
-
-@dataclass
 class Search:
     """A search, and all that it has found so far."""
 
@@ -767,17 +757,19 @@ class Search:
 
     def verdicts(self, cases: Sequence[tuple[str, Overrides]]) -> list[Verdict | None]:
         """Return the verdict on each scenario, with what is set in it; none of a failed run."""
-        heard = _Heard({}, self.watch)
         jobs = self.goal.jobs(cases, self.space.file, self.space.duration_ns)
-        batch.execute(
-            jobs, self.goal, executor=self.executor, failures="collect", watch=heard, total_ns=1
+        found = batch.outcomes(
+            jobs,
+            self.goal,
+            executor=self.executor,
+            failures="collect",
+            ended=lambda _, outcome: self.watch(outcome),
         )
         self.runs += len(jobs)
-        for number, job in enumerate(jobs):
-            if (error := heard.outcomes[number].error) is not None:
-                self.errors.append((job.text, error))
-        kept = [heard.outcomes[number].kept for number in range(len(jobs))]
-        return self.goal.judge(kept)
+        for job, outcome in zip(jobs, found, strict=True):
+            if outcome.error is not None:
+                self.errors.append((job.text, outcome.error))
+        return self.goal.judge([outcome.kept for outcome in found])
 
     def reduce(self) -> None:
         """Make the worst of each group small; what is an accident is counted and left out."""

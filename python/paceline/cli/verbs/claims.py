@@ -109,11 +109,8 @@ def claims(
 def chosen(names: Sequence[str], folder: Path, options: Options) -> list[Claim]:
     """Return the claims of a file or folder with these ids or topics: of a backend, or to list."""
     if not folder.exists():
-        raise Failure(
-            "no-claims",
-            f"{folder} does not exist",
-            hint="name a file or a folder of claims with --claims",
-        )
+        message = f"{folder} does not exist"
+        raise Failure("no-claims", message, hint="name a file or a folder of claims with --claims")
     try:
         claims = load(folder, queries=not options.list)
     except ClaimError as error:
@@ -161,8 +158,7 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
             "command continues"
         )
     with console.progress("claims", len(campaign)) as watch:
-        resumed = console.resumed("claims", len(campaign))
-        verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)
+        verdicts = campaign.verify(threads=options.jobs, watch=watch)
     results = verdicts.results
     value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
     value["quick"] = options.quick
@@ -197,8 +193,7 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
         hint = "the long ones run only without --quick; [claims.mutants] of a file declares them"
         raise Failure("no-mutants", "none of these claims has a mutant", hint=hint)
     with console.progress("mutants", len(campaign)) as watch:
-        resumed = console.resumed("mutants", len(campaign))
-        found, unfinished = campaign.run(threads=options.jobs, watch=watch, resumed=resumed)
+        found, unfinished = campaign.run(threads=options.jobs, watch=watch)
     if unfinished:
         console.stderr().print(f"interrupted. {console.GOES_ON}")
         return Exit.INTERRUPTED

@@ -259,13 +259,11 @@ def _suites(
     rows += found
     runs = Cases(cases, controller)
     with console.progress("conformance", len(runs)) as watch:
-        resumed = console.resumed("conformance", len(runs))
         try:
             with failing(CaseError, "bad-case"):
-                results = runs.run(threads=options.jobs, watch=watch, resumed=resumed)
+                results = runs.run(threads=options.jobs, watch=watch)
         except KeyboardInterrupt:
-            message, code = "interrupted", Exit.INTERRUPTED
-            raise Failure("interrupted", message, hint=console.GOES_ON, code=code) from None
+            raise Failure.interrupted(hint=console.GOES_ON) from None
     for result in results:
         case, paths = result.case, len(result.case.variants)
         holding = f"{result.held} of {result.judged} checks hold"

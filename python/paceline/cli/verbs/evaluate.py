@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from dataclasses import dataclass
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline import _paceline, guests, shipped, store
+from paceline import guests, shipped, store
 from paceline.cli import console
 from paceline.cli.app import (
     Controllers,
@@ -108,11 +106,9 @@ def evaluate(
     scenarios = options.scenarios or shipped.nearest_folder("scenarios") / "evaluate"
     pairs = Pairs(pool, scenarios, names, seeds=options.seeds or 2, duration=duration)
     with console.progress(controller, len(pool)) as watch:
-        resumed = console.resumed(controller, len(pool))
-        verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)
+        verdicts = campaign.verify(threads=options.jobs, watch=watch)
     if verdicts.unfinished:
-        message, code = "interrupted", Exit.INTERRUPTED
-        raise Failure("interrupted", message, hint=console.GOES_ON, code=code)
+        raise Failure.interrupted(hint=console.GOES_ON)
     matrix = pairs.matrix()
     rows = [_row(result) for result in verdicts.results]
     value: dict[str, Any] = {
@@ -179,25 +175,15 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
 
 
 def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:
-    from jinja2 import Environment, StrictUndefined
-
     from paceline.show.figure import saved
+    from paceline.study import template
     from paceline.study.evaluate.picture import draw
 
-    pictures = {form: saved(draw(matrix), form) for form in ("png", "svg")}
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    web = resources("paceline") / "web"
-    page = environment.from_string((web / "evaluation.html.j2").read_text("utf-8")).render(
-        value=value,
-        picture=base64.b64encode(pictures["png"]).decode(),
-        style=(web / "report.css").read_text("utf-8"),
-        version=_paceline.__version__,
-    )
+    pictures = {f"matrix.{form}": saved(draw(matrix), form) for form in ("png", "svg")}
+    picture = template.embedded(pictures["matrix.png"])
     text = json.dumps({"schema": console.SCHEMA, **value}, indent=2, ensure_ascii=False)
-    contents = {f"matrix.{form}": picture for form, picture in pictures.items()}
-    contents |= {"evaluation.json": f"{text}\n".encode(), "evaluation.html": page.encode()}
+    page = template.page("evaluation.html.j2", value=value, picture=picture)
+    contents = {"evaluation.json": f"{text}\n", "evaluation.html": page}
     store.begin(folder, "page", "evaluation")
-    for name, octets in contents.items():
-        with store.writing(folder / name) as fresh:
-            fresh.write_bytes(octets)
+    template.write(folder, {**pictures, **contents})
     return folder / "evaluation.html"

@@ -170,7 +170,7 @@ def client_(
         testing.stop()
     failure = None if testing.failed is None else _failure(testing.failed)
     if interrupted:
-        failure = Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
+        failure = Failure.interrupted()
     if testing.outcome is None:
         raise failure or Failure("perf-peer", "the test did not begin", code=Exit.RUN_FAILED)
     total, handshake, inner = testing.outcome

@@ -190,12 +190,9 @@ def _distinct(batches: Sequence[Batch]) -> None:
     seen: dict[Path, str] = {}
     for batch in batches:
         if batch.out in seen:
-            raise Failure(
-                "same-folder",
-                f"{seen[batch.out]} and {batch.file} would both be written to {batch.out}",
-                hint="run them one at a time, each with its own --out",
-                file=batch.file,
-            )
+            message = f"{seen[batch.out]} and {batch.file} would both be written to {batch.out}"
+            hint = "run them one at a time, each with its own --out"
+            raise Failure("same-folder", message, hint=hint, file=batch.file)
         seen[batch.out] = batch.file
 
 

@@ -174,8 +174,7 @@ def _execute(
     answer = _write(found, key, out, options, interrupted=interrupted)
     if interrupted:
         message = f"interrupted; {len(found.finds)} finds are kept in {out}"
-        hint = "some are not made small; the same command starts over"
-        raise Failure("interrupted", message, hint=hint, code=Exit.INTERRUPTED)
+        raise Failure.interrupted(message, "some are not made small; the same command starts over")
     return answer
 
 

@@ -115,11 +115,8 @@ def shell(
     _refuse_option(words)
     if options.rate is None:
         if not words:
-            raise Failure(
-                "usage",
-                "name a scenario, or give --rate",
-                hint='paceline shell --rate "12 Mbit/s" --delay "20 ms"',
-            )
+            hint = 'paceline shell --rate "12 Mbit/s" --delay "20 ms"'
+            raise Failure("usage", "name a scenario, or give --rate", hint=hint)
         text, path = named_scenario(words.pop(0))
         pairs = [("run.duration", options.time), *files.parse_overrides(options.overrides)]
         pairs.insert(0, ("run.sample_interval", "10 ms"))

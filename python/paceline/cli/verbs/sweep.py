@@ -82,8 +82,9 @@ class Options:
 class _Live(Watch):
     """Prints the progress of a sweep, and the best and the worst so far."""
 
-    def __init__(self, plan: Plan, reporter: Watch) -> None:
+    def __init__(self, plan: Plan, out: Path, reporter: Watch) -> None:
         self._plan = plan
+        self._out = out
         self._reporter = reporter
         self._metric = plan.metrics[0]
         count = len(plan.grid.points)
@@ -93,10 +94,11 @@ class _Live(Watch):
         self._looked = 0.0
         self.engine = [0, 0, 0]
 
-    def resumed(self, records: Iterable[dict[str, Any]]) -> None:
+    def recalled(self, records: Iterable[dict[str, Any]]) -> None:
         """Take the runs of earlier attempts as done."""
         for record in records:
             self._count(record)
+        console.note(f"{self._out}: {self.ended} of {len(self._plan.grid)} runs already exist")
 
     def finished(self, number: int, outcome: Outcome) -> None:
         self._count(record_of(number, outcome))
@@ -187,30 +189,25 @@ def sweep(
 def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
     runner = executor(options.engine, options.address, options.jobs)
     with console.progress(plan.scenario, len(plan.grid)) as reporter:
-        live = _Live(plan, reporter)
-
-        def resumed(records: Iterable[dict[str, Any]]) -> None:
-            records = list(records)
-            live.resumed(records)
-            console.resumed(str(out), len(plan.grid))(len(records))
-
+        live = _Live(plan, out, reporter)
         other = "choose another folder with --out, or discard it with --fresh"
         try:
             with (
                 failing(LedgerError, "another-sweep", other, file=str(out)),
                 failing(ClusterError, "no-cluster", code=Exit.RUN_FAILED),
             ):
-                fresh = options.fresh
-                done = execute(plan, out, executor=runner, watch=live, resumed=resumed, fresh=fresh)
+                done = execute(
+                    plan,
+                    out,
+                    executor=runner,
+                    watch=live,
+                    resumed=live.recalled,
+                    fresh=options.fresh,
+                )
                 return done, live
         except KeyboardInterrupt:
-            kept = live.ended
-            raise Failure(
-                "interrupted",
-                f"interrupted; {kept} of {len(plan.grid)} runs are kept in {out}",
-                hint="the same command resumes it",
-                code=Exit.INTERRUPTED,
-            ) from None
+            message = f"interrupted; {live.ended} of {len(plan.grid)} runs are kept in {out}"
+            raise Failure.interrupted(message, "the same command resumes it") from None
 
 
 def _show(sweep: Sweep, live: _Live | None, options: Options) -> Exit:

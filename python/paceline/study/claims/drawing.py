@@ -97,9 +97,8 @@ def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:
             for index, other in enumerate(others):
                 yield Line(f"{label}, {other}", axis, tuple(values[index :: len(others)]))
         case _:
-            raise ExpressionError(
-                f"{expression.text!r} has {len(quantity.axes)} axes; at most 2 are allowed"
-            )
+            message = f"{expression.text!r} has {len(quantity.axes)} axes; at most 2 are allowed"
+            raise ExpressionError(message)
 
 
 def _value(row: tuple[float, ...]) -> Value:
@@ -317,9 +316,8 @@ _POINTS = 4000
 
 def _curves(axes: Axes, query: Query, frame: pl.DataFrame) -> None:
     if frame.width not in (2, 3):
-        raise PictureError(
-            f"{query.text!r} gives {frame.width} columns, not x, y and perhaps a name"
-        )
+        message = f"{query.text!r} gives {frame.width} columns, not x, y and perhaps a name"
+        raise PictureError(message)
     x, y, *split = frame.columns
     parts = frame.partition_by(split, as_dict=True) if split else {("",): frame}
     for index, (key, part) in enumerate(parts.items()):

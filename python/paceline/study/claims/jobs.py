@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,14 +121,13 @@ class Pool:
         *,
         threads: int | None = None,
         watch: Watch | None = None,
-        resumed: Callable[[int], object] | None = None,
     ) -> None:
         """Run every job. After Ctrl-C, which raises, `records` has those that were finished.
 
         `UnavailableError` says what this machine lacks for one of them, before any runs.
 
         What has ended is also written down until all has: who runs the same again goes on there,
-        and `resumed` hears of how many runs are known already.
+        and `watch` hears of how many runs are known already.
         """
         jobs = list(self._queries)
         real = (job for job in jobs if job.backend != "sim")
@@ -143,8 +142,8 @@ class Pool:
         book = Remembered(self._what, self._key(), len(jobs), Record.as_json, unpack)
         try:
             with book:
-                if book.recalled and resumed is not None:
-                    resumed(book.recalled)
+                if book.recalled and watch is not None:
+                    watch.resumed(book.recalled)
                 batch.execute(
                     jobs,
                     self._record,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -84,11 +84,10 @@ class Mutants:
         *,
         threads: int | None = None,
         watch: Watch | None = None,
-        resumed: Callable[[int], object] | None = None,
     ) -> tuple[list[Mutant], bool]:
         """Run all; return the result of each, and whether Ctrl-C left some unfinished."""
         with suppress(KeyboardInterrupt):
-            self._pool.run(threads=threads, watch=watch, resumed=resumed)
+            self._pool.run(threads=threads, watch=watch)
             return [_judge(*p, self._pool, quick=self._quick) for p in self._plans], False
         return [], True
 

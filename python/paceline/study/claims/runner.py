@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,7 +89,6 @@ class Campaign:
         *,
         threads: int | None = None,
         watch: Watch | None = None,
-        resumed: Callable[[int], object] | None = None,
     ) -> Verdicts:
         """Run the scenarios and judge each claim; after Ctrl-C, those that are finished."""
         watch = watch or Watch()
@@ -103,7 +102,7 @@ class Campaign:
         # After Ctrl-C nothing slow is started: claims without runs are judged before.
         with suppress(KeyboardInterrupt):
             judge(plan for plan in self._plans if not plan.jobs and not plan.claim.conformance)
-            self._pool.run(threads=threads, watch=watch, resumed=resumed)
+            self._pool.run(threads=threads, watch=watch)
             judge(self._plans)
         judge(plan for plan in self._plans if plan.jobs and _is_done(plan, self._pool))
         results = [found[id(plan)] for plan in self._plans if id(plan) in found]

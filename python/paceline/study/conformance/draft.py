@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -138,7 +138,6 @@ class Cases:
         *,
         threads: int | None = None,
         watch: Watch | None = None,
-        resumed: Callable[[int], object] | None = None,
     ) -> list[Result]:
         """Run all cases that have not been run, and judge each.
 
@@ -148,8 +147,8 @@ class Cases:
         key = store.key([self._jobs, steps])
         book = Remembered("conformance", key, len(self._jobs), _packed, _unpacked)
         with book:
-            if book.recalled and resumed is not None:
-                resumed(book.recalled)
+            if book.recalled and watch is not None:
+                watch.resumed(book.recalled)
             batch.execute(
                 self._jobs,
                 lambda number, _, run: self._judged(self._of[number], run),

@@ -18,7 +18,7 @@ from paceline.runs import Run
 from paceline.study.conformance import packets
 from paceline.study.fit import parameters
 from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
-from paceline.study.fit.models import BOTH, Judge, Judged, Model, traits
+from paceline.study.fit.models import BOTH, Judge, Judged, Model, Traits, traits
 from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
 
 __all__ = ["LABELS", "Estimate", "Fit", "Judged", "Model", "Path", "UnfitError", "fit", "observe"]
@@ -134,24 +134,14 @@ class Fit:
         """
         rng = random.Random(1)
         texts = list(dict.fromkeys(self.drawn(rng) for _ in range(count * TRIED)))
-        wanted, distances = traits(self.seen), dict.fromkeys(range(len(texts)), math.inf)
-
-        class Heard(batch.Watch):
-            def finished(self, number: int, outcome: batch.Outcome) -> None:
-                if outcome.kept.has_waits:
-                    distances[number] = wanted.distance(traits(outcome.kept))
-
+        wanted = traits(self.seen)
         jobs = [batch.Job(text, (), 1, "sim", "drawn.toml", 1) for text in texts]
-        batch.execute(
-            jobs,
-            lambda _, __, run: observe(run),
-            executor=batch.locally(threads),
-            watch=Heard(),
-        )
+        runs = batch.outcomes(jobs, lambda _, __, run: _simulated(run, wanted), threads=threads)
+        distances = [outcome.kept for outcome in runs]
         best = self.judged[0]
         most = max(_alike(best.distance), 1.5 * best.spread)
         # Those beyond it count by their distance only where too few are left.
-        order = sorted(distances, key=lambda number: max(distances[number], most))
+        order = sorted(range(len(texts)), key=lambda number: max(distances[number], most))
         return [texts[number] for number in order[:count]]
 
     @property
@@ -185,6 +175,12 @@ class Fit:
         every = [("rate", unknown), ("base RTT", self.rtt), ("queue", self.size)]
         words = {key: LABELS[key] for key in self.parameters if key in LABELS}
         return every + [(word, self.parameters[key]) for key, word in words.items()]
+
+
+def _simulated(run: Run, wanted: Traits) -> float:
+    """Return how far a simulation is from a record: infinitely if nothing crossed its path."""
+    seen = observe(run)
+    return wanted.distance(traits(seen)) if seen.has_waits else math.inf
 
 
 #: A parameter of which only a bound is known is up to this many times larger, or half of it.

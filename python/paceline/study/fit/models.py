@@ -354,34 +354,24 @@ class Judge:
             drawn = "loss_ratio" in model.parameters or model.name == "pie"
             for seed in seeds or (SEEDS if drawn else SEEDS[:1]):
                 jobs.append((number, batch.Job(text, (), seed, "sim", _NAME, 1)))
-        found: dict[int, list[tuple[int, float, int, Observed]]] = {}
-        path = self.path
-
-        class Heard(batch.Watch):
-            def finished(self, number: int, outcome: batch.Outcome) -> None:
-                seen = outcome.kept
-                if not seen.has_waits:
-                    return  # Nothing crossed such a path.
-                one = (number, wanted.distance(traits(seen)), calm_losses(seen, path), seen)
-                found.setdefault(jobs[number][0], []).append(one)
-
-        batch.execute(
-            [job for _, job in jobs],
-            lambda _, __, run: observe(run),
-            executor=batch.locally(self.threads),
-            watch=Heard(),
+        runs = batch.outcomes(
+            [job for _, job in jobs], lambda _, __, run: observe(run), threads=self.threads
         )
+        found: dict[int, list[Observed]] = {}
+        for (number, _), outcome in zip(jobs, runs, strict=True):
+            if outcome.kept.has_waits:  # Otherwise nothing crossed such a path.
+                found.setdefault(number, []).append(outcome.kept)
         self.count += len(jobs)
         if self.progress is not None:
             self.progress(self.count)
         judged = []
-        for number, runs in sorted(found.items()):
-            _, _, calm, first = min(runs, key=lambda each: each[0])
-            apart = float(np.mean([apart for _, apart, _, _ in runs]))
-            each = [traits(seen) for _, _, _, seen in runs]
-            pairs = [one.distance(other) for one, other in combinations(each, 2)]
+        for number, each in sorted(found.items()):
+            features = [traits(seen) for seen in each]
+            apart = float(np.mean([wanted.distance(one) for one in features]))
+            pairs = [one.distance(other) for one, other in combinations(features, 2)]
             spread = float(np.mean(pairs)) if pairs else 0.0
-            judged.append(Judged(models[number], apart, calm, first, spread))
+            calm = calm_losses(each[0], self.path)
+            judged.append(Judged(models[number], apart, calm, each[0], spread))
         return judged
 
 
