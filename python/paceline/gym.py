@@ -300,7 +300,5 @@ class Bottlenecks(VectorEnv[Array, Array, Any]):
 
 if _NAME not in gymnasium.registry:
     gymnasium.register(
-        _NAME,
-        entry_point="paceline.gym:Bottleneck",
-        vector_entry_point="paceline.gym:Bottlenecks",
+        _NAME, entry_point="paceline.gym:Bottleneck", vector_entry_point="paceline.gym:Bottlenecks"
     )

@@ -29,9 +29,7 @@ _FLAGS = {"rb": os.O_RDONLY, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
 
 
 def open_regular(
-    path: str | os.PathLike[str],
-    beneath: int | None = None,
-    mode: Literal["rb", "a+b"] = "rb",
+    path: str | os.PathLike[str], beneath: int | None = None, mode: Literal["rb", "a+b"] = "rb"
 ) -> BinaryIO:
     """Open a regular file; raises `OSError` for any other.
 

@@ -59,11 +59,7 @@ app = App(
     "\n\n- 0: success\n- 1: a run failed\n- 2: bad input\n- 3: an expectation failed"
     "\n- 4: a regression was found\n- 127: the machine lacks something that the command needs"
     "\n- 129, 130, 143: SIGHUP, SIGINT (Ctrl-C) or SIGTERM stopped the command",
-    help_epilogue=examples(
-        f"run {_DEMO}",
-        "list controllers bbr3",
-        "report runs/NAME",
-    ),
+    help_epilogue=examples(f"run {_DEMO}", "list controllers bbr3", "report runs/NAME"),
     help_format="markdown",
     version_flags=["--version"],
     exit_on_error=False,
@@ -161,10 +157,7 @@ Jobs = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    Parameter(
-        name="--set",
-        help="KEY=VALUE: change a value of the scenario. Can be repeated.",
-    ),
+    Parameter(name="--set", help="KEY=VALUE: change a value of the scenario. Can be repeated."),
 ]
 Force = Annotated[bool, Parameter(help="Overwrite existing files.")]
 Seeds = Annotated[

@@ -119,10 +119,7 @@ def write_new(place: Path, text: str, *, force: bool) -> None:
 
 
 def plan(
-    text: str,
-    path: str,
-    overrides: list[tuple[str, str]],
-    backend: _paceline.Backend = "sim",
+    text: str, path: str, overrides: list[tuple[str, str]], backend: _paceline.Backend = "sim"
 ) -> _paceline.CheckedScenario:
     """Check a scenario, and that this machine can run it."""
     with running(path):

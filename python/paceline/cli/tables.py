@@ -242,7 +242,7 @@ def _show_engine(result: dict[str, Any]) -> None:
     rate = engine["packets"] / seconds
     console.stdout().print(
         f"Engine: {engine['packets']:,} packets, {rate:,.0f} packets/s, "
-        f"{engine['events']:,} events, {seconds:.2f} s wall",
+        f"{engine['events']:,} events, {seconds:.2f} s wall"
     )
 
 

@@ -123,8 +123,5 @@ def _scenario(asked: Asked, steps: list[tuple[int, int]], last_ns: int) -> Impor
 
 EXPORT = Export("csv", "the tables, one file each", "csv", write)
 IMPORT = Import(
-    "csv",
-    "the capacity of a link over time: a column of times and one of rates",
-    looks_like,
-    read,
+    "csv", "the capacity of a link over time: a column of times and one of rates", looks_like, read
 )

@@ -27,11 +27,7 @@ Event = tuple[int, str, dict[str, Any]]
 
 #: Of private event schemas; the names are those of the record's columns.
 _OWN = "urn:uuid:0d1a3f7e-5b43-5f0e-9c55-2b2a6c1f7c11#paceline"
-_SCHEMAS = [
-    "urn:ietf:params:qlog:events:quic-13",
-    "urn:ietf:params:qlog:events:simulation",
-    _OWN,
-]
+_SCHEMAS = ["urn:ietf:params:qlog:events:quic-13", "urn:ietf:params:qlog:events:simulation", _OWN]
 
 #: The metrics of `quic:recovery_metrics_updated`: their columns and units.
 _METRICS = {

@@ -204,10 +204,7 @@ class _Writer:
             message = "this `var` has no equivalent"
             raise self._fail(calls[0].line, message, "path.jitter is one bound")
         self._note(calls[0].line, "`var` is path.jitter: the mean is kept, and so is the order")
-        return [
-            f'rtt = "{_digits(rtts[0] - spread)} ms"',
-            f'jitter = "{_digits(2 * spread)} ms"',
-        ]
+        return [f'rtt = "{_digits(rtts[0] - spread)} ms"', f'jitter = "{_digits(2 * spread)} ms"']
 
     def _one_rtt(self, call: Call) -> float:
         why = "path.jitter is uniform and on the forward path"

@@ -95,7 +95,7 @@ def advise(
         list[str],
         Parameter(
             help="Recordings of one path: captures, qlogs, iperf3's JSON, runs' folders. Or a "
-            "scenario: a file (.toml), or the name of an included one.",
+            "scenario: a file (.toml), or the name of an included one."
         ),
     ],
     /,

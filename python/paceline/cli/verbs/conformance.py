@@ -111,7 +111,7 @@ def conformance(
         list[str] | None,
         Parameter(
             help="A capture, a qlog, a run's folder, or a controller such as noq:bbr3. Default: "
-            "the project's own suites.",
+            "the project's own suites."
         ),
     ] = None,
     /,

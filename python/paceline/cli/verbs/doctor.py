@@ -65,12 +65,7 @@ def _print(report: dict[str, Any]) -> None:
     if report.get("rates"):
         rates = console.table("Rate", "Held", "Utilisation", "Lateness p99", "Added", "CPU", left=2)
         for tried in report["rates"]:
-            names = (
-                "utilisation_ratio",
-                "lateness_p99_ns",
-                "added_delay_ns",
-                "emulator_cpu_ratio",
-            )
+            names = ("utilisation_ratio", "lateness_p99_ns", "added_delay_ns", "emulator_cpu_ratio")
             held = "yes" if tried["held"] else "no"
             cells = [quantity(name, tried.get(name)) for name in names]
             rates.add_row(quantity("_bps", tried["rate_bps"]), held, *cells)

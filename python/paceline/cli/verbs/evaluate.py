@@ -12,16 +12,7 @@ from cyclopts import Parameter
 
 from paceline import guests, shipped, store
 from paceline.cli import console
-from paceline.cli.app import (
-    Controllers,
-    Jobs,
-    Json,
-    Memory,
-    Quiet,
-    Seeds,
-    app,
-    examples,
-)
+from paceline.cli.app import Controllers, Jobs, Json, Memory, Quiet, Seeds, app, examples
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.names import did_you_mean
 from paceline.quantities import NONE

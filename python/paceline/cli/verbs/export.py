@@ -62,7 +62,7 @@ class Options:
         "export runs/ONE runs/OTHER --format xplot --out both.xpl",
         "export runs/SWEEP --format csv --out runs.csv",
         "export runs/SWEEP --format latex --mean --metric goodput",
-    ),
+    )
 )
 def export(
     run: Annotated[

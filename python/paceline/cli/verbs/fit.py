@@ -35,9 +35,7 @@ class Options:
 
 @app.command(
     help_epilogue=examples(
-        "fit runs/mine",
-        "fit capture.pcapng --out home.toml",
-        "fit runs/mine --json",
+        "fit runs/mine", "fit capture.pcapng --out home.toml", "fit runs/mine --json"
     )
 )
 def fit(

@@ -32,7 +32,7 @@ def init(
         bool,
         Parameter(
             help="Write a controller instead: in Python or, if FILE ends in `.c`, in C with its "
-            "header.",
+            "header."
         ),
     ] = False,
     force: Force = False,

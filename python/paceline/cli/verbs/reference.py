@@ -10,17 +10,7 @@ from cyclopts import Parameter
 
 from paceline import answers
 from paceline.cli import console, files
-from paceline.cli.app import (
-    Hushed,
-    Image,
-    Jobs,
-    Json,
-    Memory,
-    Quiet,
-    examples,
-    part,
-    parted,
-)
+from paceline.cli.app import Hushed, Image, Jobs, Json, Memory, Quiet, examples, part, parted
 from paceline.study.conformance import pack
 from paceline.study.conformance.reference import draft
 
@@ -46,8 +36,7 @@ class Options:
 
 
 Cases = Annotated[
-    list[str] | None,
-    Parameter(help="Ids of references, or prefixes of ids. Default: all."),
+    list[str] | None, Parameter(help="Ids of references, or prefixes of ids. Default: all.")
 ]
 
 
@@ -75,12 +64,7 @@ def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False)
     answer: answers.References = {
         "draft": draft(),
         "references": [
-            {
-                "id": one.id,
-                "about": one.about,
-                "section": one.section,
-                "path": str(one.scenario),
-            }
+            {"id": one.id, "about": one.about, "section": one.section, "path": str(one.scenario)}
             for one in wanted
         ],
     }

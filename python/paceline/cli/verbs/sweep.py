@@ -59,8 +59,7 @@ class Options:
     metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
     """A metric to compare and plot; the first metric determines the best point."""
     tables: Annotated[
-        list[Literal["samples", "queue", "events", "packets"]] | None,
-        Parameter(name="--table"),
+        list[Literal["samples", "queue", "events", "packets"]] | None, Parameter(name="--table")
     ] = None
     """Also keep this table of each run. Can be repeated."""
     engine: Literal["threads", "processes", "ray"] = "threads"

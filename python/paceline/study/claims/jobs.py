@@ -116,12 +116,7 @@ class Pool:
         ]
         return store.key(said, inputs=map(store.digest, sorted(self._traces)))
 
-    def run(
-        self,
-        *,
-        threads: int | None = None,
-        watch: Watch | None = None,
-    ) -> None:
+    def run(self, *, threads: int | None = None, watch: Watch | None = None) -> None:
         """Run every job. After Ctrl-C, which raises, `records` has those that were finished.
 
         `UnavailableError` says what this machine lacks for one of them, before any runs.

@@ -52,11 +52,7 @@ class Mutants:
     """Claims and their mutants, run together with the same seeds."""
 
     def __init__(
-        self,
-        claims: Sequence[Claim],
-        *,
-        seeds: int | None = None,
-        quick: bool = False,
+        self, claims: Sequence[Claim], *, seeds: int | None = None, quick: bool = False
     ) -> None:
         self._pool = Pool("mutants")
         self._quick = quick
@@ -80,10 +76,7 @@ class Mutants:
         return len(self._pool)
 
     def run(
-        self,
-        *,
-        threads: int | None = None,
-        watch: Watch | None = None,
+        self, *, threads: int | None = None, watch: Watch | None = None
     ) -> tuple[list[Mutant], bool]:
         """Run all; return the result of each, and whether Ctrl-C left some unfinished."""
         with suppress(KeyboardInterrupt):

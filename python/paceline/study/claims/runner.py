@@ -84,12 +84,7 @@ class Campaign:
         """Return the errors in claims that cannot be run, by their ids."""
         return {plan.claim.id: plan.error for plan in self._plans if plan.error}
 
-    def verify(
-        self,
-        *,
-        threads: int | None = None,
-        watch: Watch | None = None,
-    ) -> Verdicts:
+    def verify(self, *, threads: int | None = None, watch: Watch | None = None) -> Verdicts:
         """Run the scenarios and judge each claim; after Ctrl-C, those that are finished."""
         watch = watch or Watch()
         found: dict[int, Result] = {}

@@ -218,11 +218,7 @@ def split(sweep: Sweep, key: str) -> dict[str, Subject]:
 
 
 def _side(
-    sweep: Sweep,
-    name: str,
-    runs: Iterable[int],
-    axes: Iterable[int],
-    paired: Sequence[int] = (),
+    sweep: Sweep, name: str, runs: Iterable[int], axes: Iterable[int], paired: Sequence[int] = ()
 ) -> Subject:
     """Return runs of a sweep: a point for each place along some axes, paired along others."""
     subject = Subject(name)
@@ -238,11 +234,7 @@ def _side(
         told = (pair for n in axes for pair in places[n].overrides)
         point = ", ".join(f"{key} = {text}" for key, text in told)
         unit = tuple(places[n].name for n in paired) or grid.seed_of(row["run"])
-        run = {
-            "metrics": row,
-            "flows": flows.get(row["run"], []),
-            "censored": _limits("run", row),
-        }
+        run = {"metrics": row, "flows": flows.get(row["run"], []), "censored": _limits("run", row)}
         found.setdefault(point, {}).setdefault(unit, []).append(run)
     for point, units in found.items():
         subject.points[point] = {unit: _mean(runs) for unit, runs in units.items()}

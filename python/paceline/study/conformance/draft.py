@@ -133,12 +133,7 @@ class Cases:
             else:
                 self._errors[case.id] = str(error)
 
-    def run(
-        self,
-        *,
-        threads: int | None = None,
-        watch: Watch | None = None,
-    ) -> list[Result]:
+    def run(self, *, threads: int | None = None, watch: Watch | None = None) -> list[Result]:
         """Run all cases that have not been run, and judge each.
 
         What has ended is kept until all has, and who asks the same again goes on there.

@@ -131,12 +131,7 @@ def _panels(judged: Judged) -> list[Panel]:
 
 
 def _pair(
-    name: str,
-    title: str,
-    suffix: str,
-    times: list[float],
-    own: tuple[str, Values],
-    allowed: Values,
+    name: str, title: str, suffix: str, times: list[float], own: tuple[str, Values], allowed: Values
 ) -> Panel:
     label, values = own
     scale = scale_of(suffix, max(top(values), top(allowed)))

@@ -179,12 +179,7 @@ class _Curves:
         if self._unit is None:
             dash = "none"
         mark = MARKS[nth % len(MARKS)]
-        return {
-            "color": colour,
-            "linestyle": dash,
-            "marker": mark,
-            "markersize": 3.5,
-        }
+        return {"color": colour, "linestyle": dash, "marker": mark, "markersize": 3.5}
 
     def _panel(
         self, ax: Axes, metric: str, found: list[Any], fixed: dict[int, int], scale: Scale
