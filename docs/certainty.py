@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.statistics import aggregate
-from paceline.study.compare import Subject, compare
+from paceline.study.compare import compare
+from paceline.study.compare.subjects import Subject
 
 PAGE = Path(__file__).parent / "guide" / "certainty.md"
 COUNTS = (5, 7, 10, 15, 20, 30)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import paceline
 from conftest import SCENARIO, Command
 from paceline.statistics import quantile
-from paceline.study.compare import Subject, compare, read
+from paceline.study.compare import compare
 from paceline.study.compare.statistics import (
     benjamini_hochberg,
     decidable,
@@ -26,6 +26,7 @@ from paceline.study.compare.statistics import (
     tail,
     unpaired,
 )
+from paceline.study.compare.subjects import Subject, read
 
 
 def test_tails_of_t_as_the_tables_have_them() -> None:

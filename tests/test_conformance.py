@@ -14,7 +14,8 @@ import pytest
 import paceline
 from conftest import SCENARIO, Command
 from paceline import guests
-from paceline.study.conformance import CaseError, Cases, judge, load
+from paceline.study.conformance.case import CaseError, load
+from paceline.study.conformance.draft import Cases, judge
 
 ROOT = Path(__file__).parent.parent
 DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"

@@ -11,7 +11,8 @@ from conftest import SCENARIO, Command
 from paceline import _paceline
 from paceline.errors import ArgumentError, ScenarioError
 from paceline.grid import read_axes
-from paceline.study.compare import compare, read
+from paceline.study.compare import compare
+from paceline.study.compare.subjects import read
 from paceline.study.sweep import Plan, Sweep, execute
 
 HEAD = SCENARIO + "\n[sweep]\nseeds = 2\n"

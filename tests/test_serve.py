@@ -25,7 +25,8 @@ from paceline.serve.points import points
 from paceline.serve.series import InMemory, OnDisk, series
 from paceline.serve.server import Server
 from paceline.show.panels import rates
-from paceline.study.compare import compare, read
+from paceline.study.compare import compare
+from paceline.study.compare.subjects import read
 from paceline.study.sweep import Sweep
 from served import ask, order, serving
 

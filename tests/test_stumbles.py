@@ -14,7 +14,8 @@ from paceline.errors import ArgumentError
 from paceline.measures import alike, named
 from paceline.names import meant
 from paceline.runs import Run
-from paceline.study.compare import compare, split
+from paceline.study.compare import compare
+from paceline.study.compare.subjects import split
 from paceline.study.sweep import Plan, Sweep, execute
 
 SWEEP = (

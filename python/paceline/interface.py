@@ -18,9 +18,10 @@ from paceline.later import polars as pl
 from paceline.names import did_you_mean
 from paceline.reading import toml
 from paceline.runs import Overrides, Progress, Run, Scenario, load, pairs
-from paceline.study.compare import Finding, Subject, split
+from paceline.study.compare import Finding
 from paceline.study.compare import compare as compared
-from paceline.study.compare import read as read_subject
+from paceline.study.compare.subjects import Subject, split
+from paceline.study.compare.subjects import read as read_subject
 from paceline.study.sweep import Plan, Sweep, execute
 from paceline.study.sweep.result import NAME
 

@@ -39,7 +39,7 @@ _RESULT, _FLOW = 4_000, 3_000
 
 def references(names: Sequence[str]) -> list[Reference]:
     """Return the references of these names; all if there is no name."""
-    from paceline.study.conformance import CaseError
+    from paceline.study.conformance.case import CaseError
     from paceline.study.conformance.reference import chosen
 
     hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"

@@ -15,7 +15,8 @@ from paceline.quantities import exact_time, quantity, scale_of
 from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study import fit
-from paceline.study.compare import Finding, Subject, compare
+from paceline.study.compare import Finding, compare
+from paceline.study.compare.subjects import Subject
 from paceline.study.conformance import packets
 from paceline.study.conformance.packets import SHADOWS
 from paceline.study.fit.estimates import Estimate, Path

@@ -20,7 +20,8 @@ from paceline.quantities import NONE, plain, quantity
 from paceline.reading import toml
 from paceline.statistics import FEWEST, JITTER
 from paceline.study import compare as study
-from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
+from paceline.study.compare import Finding, Incomparable, differing
+from paceline.study.compare.subjects import Subject, read, split
 from paceline.study.conformance.departure import Stay, departure, stays
 from paceline.study.conformance.reference import PREFIX, run
 from paceline.study.sweep import Sweep

@@ -15,7 +15,8 @@ from paceline.cli.app import FILE, Force, Jobs, Json, Memory, Quiet, app, exampl
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
-from paceline.study.conformance import DRAFT, Case, CaseError, Cases, is_of, judge, load, named
+from paceline.study.conformance.case import DRAFT, Case, CaseError, load, named
+from paceline.study.conformance.draft import Cases, is_of, judge
 from paceline.study.conformance.drawn import SEEDS, draw
 from paceline.study.conformance.packets import SHADOWS
 from paceline.study.conformance.reference import references

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,20 +27,14 @@ _LINES = {
     "claims": ("name", "topic", "published"),
 }
 
-#: The files written by their own verbs.
-OWN: list[dict[str, Any]] = [
-    {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
-    {"name": "latex", "summary": "a sweep as a table for a paper", "command": "export"},
-    {"name": "html", "summary": "one self-contained page", "command": "report"},
-    {"name": "png", "summary": "the plots as a figure", "command": "report --format png"},
-    {"name": "svg", "summary": "the plots as a figure", "command": "report --format svg"},
-    {"name": "pdf", "summary": "the plots as a figure", "command": "report --format pdf"},
-    {
-        "name": "sequence",
-        "summary": "a time-sequence diagram of each packet, as png, svg or pdf",
-        "command": "sequence",
-    },
-]
+#: The files written by their own verbs: format, summary, command.
+_OWN = (
+    ("parquet", "the tables of a run, in its folder", "run"),
+    ("latex", "a sweep as a table for a paper", "export"),
+    ("html", "one self-contained page", "report"),
+    *((form, "the plots as a figure", f"report --format {form}") for form in ("png", "svg", "pdf")),
+    ("sequence", "a time-sequence diagram of each packet, as png, svg or pdf", "sequence"),
+)
 
 
 def _stacks() -> list[dict[str, Any]]:
@@ -111,11 +105,9 @@ def _claims() -> list[dict[str, Any]]:
 def _exports() -> list[dict[str, Any]]:
     from paceline.exchange import EXPORTS
 
-    formats = [
-        {"name": one.name, "summary": one.summary, "command": f"export --format {one.name}"}
-        for one in EXPORTS.values()
-    ]
-    return OWN + formats
+    formats = ((one.name, one.summary, f"export --format {one.name}") for one in EXPORTS.values())
+    keys = ("name", "summary", "command")
+    return [dict(zip(keys, row, strict=True)) for row in (*_OWN, *formats)]
 
 
 def _imports() -> list[dict[str, Any]]:
@@ -127,16 +119,17 @@ def _imports() -> list[dict[str, Any]]:
     return [dict(zip(keys, row, strict=True)) for row in [*made, *read]]
 
 
-LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "controllers": lambda: list(map(dict, _paceline.controllers())),
-    "stacks": _stacks,
-    "queues": _queues,
-    "metrics": lambda: list(map(dict, _paceline.metrics())),
-    "columns": lambda: list(map(dict, _paceline.tables())),
-    "scenarios": _scenarios,
-    "claims": _claims,
-    "exports": _exports,
-    "imports": _imports,
+#: What can be listed: what it is, and the entries.
+LISTS: dict[str, tuple[str, Callable[[], Iterable[Mapping[str, Any]]]]] = {
+    "controllers": ("congestion controllers, and the options of each", _paceline.controllers),
+    "stacks": ("transports of a flow, and the controllers that each brings", _stacks),
+    "queues": ("queues of a path", _queues),
+    "metrics": ("metrics and their definitions", _paceline.metrics),
+    "columns": ("tables of a record, and the columns of each", _paceline.tables),
+    "scenarios": ("scenarios below ./scenarios, or those shipped with the program", _scenarios),
+    "claims": ("published claims below ./claims, or those shipped with the program", _claims),
+    "exports": ("formats to export a run to", _exports),
+    "imports": ("formats to import a scenario from", _imports),
 }
 
 if TYPE_CHECKING:
@@ -146,18 +139,6 @@ else:
 
 #: The folder of `make guests`, in a checkout.
 _BUILT = Path("target/guests")
-
-_TOPICS = {
-    "controllers": "congestion controllers, and the options of each",
-    "stacks": "transports of a flow, and the controllers that each brings",
-    "queues": "queues of a path",
-    "metrics": "metrics and their definitions",
-    "columns": "tables of a record, and the columns of each",
-    "scenarios": "scenarios below ./scenarios, or those shipped with the program",
-    "claims": "published claims below ./claims, or those shipped with the program",
-    "exports": "formats to export a run to",
-    "imports": "formats to import a scenario from",
-}
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -190,11 +171,12 @@ def list_(
     """List controllers with their options, metrics with their definitions, and more."""
     if what is None:
         table = console.table("paceline list ...", "What it lists", left=2)
-        for topic, summary in _TOPICS.items():
-            table.add_row(topic, summary)
-        console.answer({"lists": [{"name": n, "summary": s} for n, s in _TOPICS.items()]}, table)
+        topics = [{"name": topic, "summary": LISTS[topic][0]} for topic in LISTS]
+        for topic in topics:
+            table.add_row(*topic.values())
+        console.answer({"lists": topics}, table)
         return
-    rows = LISTS[what]()
+    rows = list(map(dict, LISTS[what][1]()))
     if name is not None:
         rows = _named(what, name, rows)
     console.answer({what: rows}, lambda: _show(what, rows, one_by_one=name is not None))

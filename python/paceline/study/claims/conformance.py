@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from paceline.errors import RunError
-from paceline.study.conformance import CaseError, Cases, load
+from paceline.study.conformance.case import CaseError, load
+from paceline.study.conformance.draft import Cases
 
 
 def conformance_values(folder: Path, cc: str = "bbr3") -> dict[str, float]:

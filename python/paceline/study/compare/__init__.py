@@ -19,18 +19,7 @@ from paceline.study.compare.statistics import (
     survival,
     unpaired,
 )
-from paceline.study.compare.subjects import Subject, Values, read, split
-
-__all__ = [
-    "CORRECTIONS",
-    "Finding",
-    "Incomparable",
-    "Subject",
-    "compare",
-    "differing",
-    "read",
-    "split",
-]
+from paceline.study.compare.subjects import Subject, Values
 
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
 
