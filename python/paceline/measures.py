@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -16,8 +16,8 @@ _OF_FLOW = re.compile(r"flows(?:\[([0-9]{1,9})\]|\.([0-9]{1,9}))\.(\w+)")
 
 
 @cache
-def _better() -> dict[tuple[str, str], str]:
-    return {(d["scope"], d["name"]): d["better"] for d in _paceline.metrics()}
+def _defined() -> dict[tuple[str, str], _paceline.MetricDefinition]:
+    return {(d["scope"], d["name"]): d for d in _paceline.metrics()}
 
 
 def of_flow(name: str) -> tuple[int, str] | None:
@@ -33,7 +33,7 @@ def named(name: str) -> str:
     """
     word = "_".join(name.split())
     head, _, metric = word.rpartition(".")
-    known = [known for scope, known in _better() if scope == ("flow" if head else "run")]
+    known = names("flow" if head else "run")
     found = meant(metric, known) if not head or of_flow(word) else []
     of = f"{head}." if head else ""
     if len(found) == 1:
@@ -68,15 +68,11 @@ def scoped(name: str) -> tuple[str, str]:
     return ("flow", flow[1]) if flow else ("run", name)
 
 
-@cache
-def _labels() -> dict[tuple[str, str], str]:
-    return {(d["scope"], d["name"]): d["label"] for d in _paceline.metrics()}
-
-
 def label(name: str) -> str:
     """Return what people call a metric: ``Share of flow 0``."""
     flow = of_flow(name)
-    text = _labels().get(scoped(name), name)
+    definition = _defined().get(scoped(name))
+    text = name if definition is None else definition["label"]
     return f"{text} of flow {flow[0]}" if flow else text
 
 
@@ -105,12 +101,12 @@ def labelled(name: str, values: Iterable[float]) -> tuple[str, Scale]:
 
 def higher_is_better(name: str) -> bool:
     """Return the direction in which a metric is better; `KeyError` if there is no such metric."""
-    return _better()[scoped(name)] == "higher"
+    return _defined()[scoped(name)]["better"] == "higher"
 
 
 def unknown(names: Iterable[str]) -> list[str]:
     """Return the names that are not metrics."""
-    return [name for name in names if scoped(name) not in _better()]
+    return [name for name in names if scoped(name) not in _defined()]
 
 
 def value(summary: Mapping[str, Any], name: str) -> float | None:
@@ -145,14 +141,13 @@ def is_time(name: str) -> bool:
 @cache
 def times(scope: str) -> tuple[str, ...]:
     """Return the metrics of a run or of a flow that are times which a run may end before."""
-    found = (d for d in _paceline.metrics() if d["scope"] == scope)
-    return tuple(d["name"] for d in found if d["censored"] is not None)
+    return tuple(n for n in names(scope) if _defined()[scope, n]["censored"] is not None)
 
 
 @cache
-def names(scope: str) -> frozenset[str]:
-    """Return the names of the metrics of a run or of a flow."""
-    return frozenset(d["name"] for d in _paceline.metrics() if d["scope"] == scope)
+def names(scope: str) -> KeysView[str]:
+    """Return the names of the metrics of a run or of a flow, in the order of their definitions."""
+    return dict.fromkeys(name for of, name in _defined() if of == scope).keys()
 
 
 def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paceline import store
 from paceline.cli import console
 from paceline.measures import alike
 from paceline.names import visible
@@ -27,6 +28,10 @@ FLOW_COLUMNS = {
     "return_ack_loss_ratio": "ACKs lost",
     "completion_ns": "Completed in",
 }
+
+
+#: Those of a record.
+RECORD_COLUMNS = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
 
 
 def middle(value: Any) -> float | None:
@@ -89,9 +94,16 @@ def record_answer(run: Run, kept: Path) -> answers.ImportedRecord:
     }
 
 
+def keep_record(run: Run, out: Path | None, name: str) -> Path:
+    """Keep a record that was read or made: in a folder, or in a free one below `runs`."""
+    place = out or Path("runs") / store.readable(name)
+    rivals = store.numbered(place, 2) if out is None else ()
+    return store.keep(place, run.inner.write, rivals=rivals)[0]
+
+
 def show_record(run: Run, kept: Path) -> None:
     """Print the flows of a record, what it lacks, and its folder."""
-    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
+    names = RECORD_COLUMNS
     table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
     counters = run.flows.sort("flow").iter_rows(named=True)
     for flow, counts in zip(run.flow_metrics, counters, strict=True):

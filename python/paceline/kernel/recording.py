@@ -23,11 +23,10 @@ def record(
     name: str,
     port: int | None = None,
     duration_ns: int | None = None,
-    step: Callable[[int, int], object] | None = None,
 ) -> _paceline.Run:
     """Record the connections of the controller, or those with a given port at either end.
 
-    It ends after `duration_ns`, or when it is interrupted. `step(passed_ns, missed)` hears of it.
+    It ends after `duration_ns`, or when it is interrupted.
     Raises `CaptureError` if there was no connection.
     """
     running = controller.loaded()
@@ -43,12 +42,9 @@ def record(
         incomplete = None
         try:
             while end is None or time.monotonic_ns() < end:
-                now = time.monotonic_ns()
-                variables.write("recording_until", now + _LEASE_NS)
+                variables.write("recording_until", time.monotonic_ns() + _LEASE_NS)
                 if not made.take(take()):
                     break
-                if step is not None:
-                    step(now - begin, variables.read("missed") - before)
                 time.sleep(_PERIOD_S)
         except KeyboardInterrupt:
             # Without a duration it ends like this.

@@ -20,7 +20,7 @@ from paceline.study.compare.subjects import Subject
 from paceline.study.conformance import packets
 from paceline.study.conformance.packets import SHADOWS
 from paceline.study.fit.estimates import Estimate, Path
-from paceline.study.fit.observed import Flow, Observed, of_use
+from paceline.study.fit.observed import Flow, Observed, of_use, spans
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -304,7 +304,7 @@ def _own(
     limited = np.zeros(len(flow.t), bool)
     rates = [one.rate.value or 0.0 for one in path.stretches if one.rate.high is not None]
     busy = max(rates, default=math.inf) * _BUSY / 8
-    for first, last in _spans(calm):
+    for first, last in spans(calm):
         # Until a flow has started it grows.
         first = max(first, int(np.searchsorted(flow.t, flow.start + 10 * flow.least)))
         if last - first < shortest:
@@ -353,11 +353,6 @@ def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) 
         flow.t - flow.t[full[np.maximum(near, 0)]] if len(full) else np.full(len(flow.t), np.inf)
     )
     return (near >= 0) & (since <= flow.least)
-
-
-def _spans(flags: Any) -> Iterator[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
-    yield from zip((int(e) for e in edges[::2]), (int(e) for e in edges[1::2]), strict=True)
 
 
 #: Other flows on a path: controllers, and how many of each.

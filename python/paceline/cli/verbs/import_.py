@@ -12,7 +12,7 @@ from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Failure
-from paceline.cli.tables import record_answer, show_record
+from paceline.cli.tables import keep_record, record_answer, show_record
 from paceline.errors import CaptureError, FileError, of_file
 from paceline.exchange import IMPORTS, RECORDS
 from paceline.exchange.declared import Asked, ImportFailedError
@@ -186,11 +186,6 @@ def _record(file: str, format: str | None, out: Path | None) -> None:  # noqa: A
         run = Run.capture(file, format)
     except CaptureError as error:
         raise Failure("import", f"{file}: {error}", file=file) from None
-    if out is None:
-        name = Path(file).name.split(".", 1)[0] or "capture"
-        place = Path("runs") / store.readable(name)
-        kept, _ = store.keep(place, run.inner.write, rivals=store.numbered(place, 2))
-    else:
-        kept, _ = store.keep(out, run.inner.write)
+    kept = keep_record(run, out, Path(file).name.split(".", 1)[0] or "capture")
     answer: answers.Import = {"format": run.backend, "record": record_answer(run, kept)}
     console.answer(answer, lambda: show_record(run, kept))

@@ -14,7 +14,7 @@ from paceline import store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, examples, part, parted
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.tables import record_answer, show_record
+from paceline.cli.tables import keep_record, record_answer, show_record
 from paceline.errors import CaptureError, RunError
 from paceline.kernel import bpf, controller
 from paceline.quantities import duration_ns, quantity
@@ -200,10 +200,9 @@ def record(
         raise Failure("usage", "--duration is more than 0", hint='--duration "10 s"')
     if out is not None:
         store.check(out)
-    place = out or Path("runs") / controller.NAME
     if length is None and not json:
         console.stderr().print("recording; Ctrl-C ends it and keeps the record")
-    run = Run(recording.record(place.name, port, length))
-    rivals = store.numbered(place, 2) if out is None else ()
-    kept, _ = store.keep(place, run.inner.write, rivals=rivals)
+    name = controller.NAME if out is None else out.name
+    run = Run(recording.record(name, port, length))
+    kept = keep_record(run, out, name)
     console.answer({"record": record_answer(run, kept)}, lambda: show_record(run, kept))

@@ -17,7 +17,7 @@ from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Set, app, examples, not_negative
 from paceline.cli.failure import Exit, Failure, failing
-from paceline.cli.tables import FLOW_COLUMNS
+from paceline.cli.tables import FLOW_COLUMNS, RECORD_COLUMNS
 from paceline.errors import RunError
 from paceline.names import visible
 from paceline.quantities import duration_ns, quantity
@@ -234,10 +234,10 @@ def _tell(run: Run, kept: Path) -> None:
             quantity("_ns", delays.quantile(0.95, "nearest")),
             str(queue["dropped_packets"][-1]),
         )
-    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
-    flows = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
+    flows = console.table("Flow", *(FLOW_COLUMNS[name] for name in RECORD_COLUMNS))
     for flow in run.flow_metrics:
-        flows.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
+        cells = (quantity(name, flow.get(name)) for name in RECORD_COLUMNS)
+        flows.add_row(str(flow["label"]), *cells)
     out = console.stderr()
     for table in (links, flows):
         if table.row_count:

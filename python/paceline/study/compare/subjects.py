@@ -11,7 +11,7 @@ from typing import Any
 
 from paceline import _paceline
 from paceline.errors import ArgumentError, NotARunError
-from paceline.measures import alike, is_time, limit, times, value
+from paceline.measures import alike, is_time, limit, names, times, value
 from paceline.reading import read_json, read_toml
 from paceline.statistics import of_runs, text
 from paceline.study.sweep.dataset import limit_of
@@ -94,9 +94,7 @@ class Subject:
             for run in runs.values()
             for name in run["metrics"]
         }
-        return [
-            d["name"] for d in _paceline.metrics() if d["scope"] == "run" and d["name"] in there
-        ]
+        return [name for name in names("run") if name in there]
 
 
 def read(folder: Path) -> Subject:
@@ -165,7 +163,7 @@ def _schema(found: object) -> None:
 
 
 def _check(*parts: object) -> None:
-    metrics = {d["name"] for d in _paceline.metrics()}
+    metrics = names("run") | names("flow")
     for part in parts:
         if not isinstance(part, dict):
             raise ValueError("`metrics` is not a table of names and values")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from paceline.later import numpy as np
-from paceline.study.fit.observed import Observed, Series, UnfitError
+from paceline.study.fit.observed import Observed, Series, UnfitError, spans
 
 
 @dataclass(frozen=True)
@@ -343,8 +343,7 @@ class _Piece:
 
 
 def _pieces(seen: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], busy.astype(int), [0]])))
-    for first, last in zip(edges[::2], edges[1::2], strict=True):
+    for first, last in spans(busy):
         # The link may have been idle at the start of the first step.
         first += 1
         if last <= first:
@@ -358,7 +357,7 @@ def _pieces(seen: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
             if moved < 3 * seen.packet:  # That says nothing about a rate.
                 continue
             begins, ends = float(seen.grid[at]), float(seen.grid[end])
-            yield _Piece(begins, ends, ends - begins, moved, moved / seen.packet, int(first))
+            yield _Piece(begins, ends, ends - begins, moved, moved / seen.packet, first)
             if end == last:
                 break
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -392,14 +392,19 @@ def observe(run: Run) -> Observed:
 PAUSE, _PAUSE_RTTS, _PAUSES = 0.3, 4, 200
 
 
+def spans(flags: Any) -> Iterator[tuple[int, int]]:
+    """Yield the first row of each span in which a flag is set, and the row after its last."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(int), [0]])))
+    yield from zip((int(e) for e in edges[::2]), (int(e) for e in edges[1::2]), strict=True)
+
+
 def _pauses(flow: Flow, in_flight: Series) -> list[tuple[float, float]]:
     """Return when nothing was in flight for long, although everything had arrived."""
     is_idle = (in_flight == 0) & (np.diff(flow.delivered, prepend=0.0) <= 0)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], is_idle.astype(int), [0]])))
     shortest = max(PAUSE, _PAUSE_RTTS * (flow.least or 0.0))
     found = [
         (float(flow.t[first]), float(flow.t[last]))
-        for first, last in zip(edges[::2], edges[1::2], strict=True)
+        for first, last in spans(is_idle)
         if last < len(flow.t) and flow.delivered[first] > 0
     ]
     return [one for one in found if one[1] - one[0] > shortest][:_PAUSES]

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from paceline import _paceline, answers, store
+from paceline import answers, store
 from paceline.grid import Axis, Grid, measured, places
 from paceline.later import polars as pl
+from paceline.measures import names as metrics
 from paceline.measures import times
 from paceline.reading import read_parquet
 from paceline.statistics import aggregate
@@ -67,12 +68,8 @@ def _all(read: Any, values: Iterable[str]) -> bool:
         return False
 
 
-def _type(metric: str) -> Any:
-    return pl.Float64 if metric.endswith("_ratio") else pl.Int64
-
-
 def _metrics(scope: str) -> dict[str, Any]:
-    return {d["name"]: _type(d["name"]) for d in _paceline.metrics() if d["scope"] == scope}
+    return {name: pl.Float64 if name.endswith("_ratio") else pl.Int64 for name in metrics(scope)}
 
 
 def limit_of(metric: str) -> str:
