@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
-from cyclopts import App
+from cyclopts import App, ArgumentCollection
 from cyclopts.exceptions import (
     CycloptsError,
     MissingArgumentError,
@@ -68,7 +68,7 @@ def _usage(error: CycloptsError) -> Failure:
         if others := [name for name in _parts(first) if part and option in _options(name)]:
             hint = f"{' and '.join(f'`paceline {name}`' for name in others)} has it"
     elif isinstance(error, UnusedCliTokensError):
-        taken = " ".join(a.name for a in _app(verb).assemble_argument_collection() if a.index == 0)
+        taken = " ".join(a.name for a in _arguments(verb) if a.index == 0)
         many = ", ".join(map(repr, error.unused_tokens or ()))
         head = f"`paceline {verb}` takes {taken or 'no argument'}, and {many} is too much"
     elif isinstance(error, MissingArgumentError) and (several := _several(verb, error)):
@@ -80,8 +80,7 @@ def _usage(error: CycloptsError) -> Failure:
 
 def _several(verb: str, error: CycloptsError) -> str | None:
     """Return the option of a command line that takes all values that follow, if there is one."""
-    every = _app(verb).assemble_argument_collection()
-    several = [name for one in every if one.parameter.consume_multiple for name in one.names]
+    several = [n for one in _arguments(verb) if one.parameter.consume_multiple for n in one.names]
     given = error.root_input_tokens or ()
     return next((token for token in given if token in several), None)
 
@@ -89,6 +88,11 @@ def _several(verb: str, error: CycloptsError) -> str | None:
 def _app(verb: str) -> App:
     """Return the command of a verb, or of a part of one: `vm prepare`."""
     return reduce(App.__getitem__, verb.split(), app)
+
+
+def _arguments(verb: str) -> ArgumentCollection:
+    """Return the arguments and options of a verb."""
+    return _app(verb).assemble_argument_collection(default_parameter=app.default_parameter)
 
 
 def _called(tokens: Sequence[str]) -> str:
@@ -116,8 +120,7 @@ def _ordered(tokens: list[str]) -> list[str]:
 
 def _options(verb: str) -> list[str]:
     """Return the options of a verb."""
-    names = (name for one in _app(verb).assemble_argument_collection() for name in one.names)
-    return [name for name in names if name.startswith("--")]
+    return [name for one in _arguments(verb) for name in one.names if name.startswith("--")]
 
 
 def _fitted(hint: str | None, tokens: Sequence[str]) -> str | None:
