@@ -174,10 +174,8 @@ def of_file(path: str | os.PathLike[str], hints: Mapping[str, str] | None = None
         inner = error.filename if isinstance(error, OSError) else None
         name = os.fsdecode(inner if isinstance(inner, str | bytes | os.PathLike) else path)
         code = error.errno if isinstance(error, OSError) else None
-        kind, message = (
-            "unreadable",
-            f"cannot read {name}: {getattr(error, 'strerror', None) or error}",
-        )
+        message = f"cannot read {name}: {getattr(error, 'strerror', None) or error}"
+        kind = "unreadable"
         if isinstance(error, UnicodeDecodeError):
             kind, message = "not-text", f"{name} is not a text file"
         elif not isinstance(error, OSError) and "\0" not in name:

@@ -80,17 +80,8 @@ class _Side:
         text, file = _scenario(scenario)
         interval = None if step == "rtt" else duration_ns(step)
         self.flows = [int(flow) for flow in flows]
-        self.worlds = Worlds(
-            text,
-            file,
-            pairs(overrides),
-            self.flows,
-            count,
-            interval,
-            control,
-            threads,
-            memory.limit(),
-        )
+        given, limits = pairs(overrides), (threads, memory.limit())
+        self.worlds = Worlds(text, file, given, self.flows, count, interval, control, *limits)
         base_rtt_ns, capacity_bps = zip(*self.worlds.paths(), strict=True)
         self._base_rtt_ms = np.array(base_rtt_ns, np.float32) / 1e6
         #: Of the fastest flow, and by how much that is more than each one's.

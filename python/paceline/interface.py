@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +47,9 @@ class _Ended(Watch):
     def __init__(self, shown: Callable[[Progress], object] | None) -> None:
         self.count = 0
         self._shown = shown
+
+    def recalled(self, records: Iterable[object]) -> None:
+        self.count += len(list(records))
 
     def finished(self, number: int, outcome: Outcome) -> None:
         self.count += 1
@@ -107,20 +110,12 @@ def sweep(
         if progress is None and in_notebook():
             progress = Bar(plan.scenario, len(plan.grid)).progress
         watch = _Ended(progress)
-        resumed: list[int] = []
+        given: Any = {"executor": locally(threads), "watch": watch, "fresh": fresh}
         try:
-            return execute(
-                plan,
-                folder,
-                executor=locally(threads),
-                watch=watch,
-                resumed=lambda records: resumed.append(len(list(records))),
-                fresh=fresh,
-            )
+            return execute(plan, folder, resumed=watch.recalled, **given)
         except KeyboardInterrupt:
-            kept = watch.count + sum(resumed)
-            told = f"{kept} of {len(plan.grid)} runs are kept in {folder}; the same call resumes"
-            raise KeyboardInterrupt(told) from None
+            kept = f"{watch.count} of {len(plan.grid)} runs are kept in {folder}"
+            raise KeyboardInterrupt(f"{kept}; the same call resumes") from None
 
 
 @dataclass(frozen=True)

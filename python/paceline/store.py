@@ -613,13 +613,8 @@ def _failure(place: Path, error: OSError | NotARunError) -> StoreError:
     misnamed = code == errno.ENOENT and not place.parent.exists()
     if misnamed:
         hint = f"create the folder first: `mkdir -p {place.parent}`"
-    return StoreError(
-        "write-failed",
-        f"cannot write {place}: {reason}",
-        hint=hint,
-        file=str(place),
-        failed=not misnamed,
-    )
+    message = f"cannot write {place}: {reason}"
+    return StoreError("write-failed", message, hint=hint, file=str(place), failed=not misnamed)
 
 
 # Temporary folders

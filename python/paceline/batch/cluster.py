@@ -134,9 +134,8 @@ class _Cluster:
                 chunk = list(islice(tasks, self._size))
                 left = len(chunk) == self._size
                 if chunk:
-                    pending[self._remote.remote(self._keep, chunk, self._limit, self._guests)] = (
-                        chunk
-                    )
+                    given = (self._keep, chunk, self._limit, self._guests)
+                    pending[self._remote.remote(*given)] = chunk
             if pending:
                 # Each second Python checks whether Ctrl-C was pressed.
                 ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=1.0)

@@ -288,16 +288,9 @@ def emulate(
         done = total_ns * seen.simulated_ns // max(seen.total_ns, 1)
         hear.seen(max(done - ended_ns, 0), 0, 0)
 
-    emulations = Emulations(
-        [job for _, job in tasks],
-        [loads[job[:2]] for _, job in tasks],
-        room,
-        finished,
-        failed,
-        progress,
-        note,
-        keeps,
-    )
+    jobs = [job for _, job in tasks]
+    each = [loads[job[:2]] for job in jobs]
+    emulations = Emulations(jobs, each, room, finished, failed, progress, note, keeps)
     try:
         emulations.run()
     finally:

@@ -38,11 +38,8 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
         hint = f"its flows are {', '.join(map(str, flows[:9]))}{', ...' * (len(flows) > 9)}"
         raise Failure("no-flow", f"{target} has no flow {flow}", hint=hint, file=target)
     if run.incomplete is not None:
-        console.stderr().print(
-            f"warning: {target}: {run.incomplete}; only the flow up to there is judged",
-            soft_wrap=True,
-            markup=False,
-        )
+        warning = f"warning: {target}: {run.incomplete}; only the flow up to there is judged"
+        console.stderr().print(warning, soft_wrap=True, markup=False)
     found: list[Flow] = []
     refused: list[UnjudgeableError] = []
     for number in flows if flow is None else [flow]:
@@ -124,14 +121,9 @@ def _table(checks: Iterable[dict[str, Any]]) -> Any:
         verdict, since = check["verdict"], check["t_ns"]
         if verdict == "broken":
             verdict = "BROKEN" if since is None else f"BROKEN from {since / 1e9:.3f} s"
-        table.add_row(
-            check["id"],
-            check["section"],
-            "" if check["measured"] is None else measured(check),
-            bounds(check),
-            f"{check['count']:,}",
-            verdict,
-        )
+        value = "" if check["measured"] is None else measured(check)
+        cells = (value, bounds(check), f"{check['count']:,}", verdict)
+        table.add_row(check["id"], check["section"], *cells)
     return table
 
 

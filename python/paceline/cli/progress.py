@@ -41,13 +41,9 @@ class _Bar(_Shown):
 
     def progress(self, seen: Seen) -> None:
         runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
-        detail = f"{runs}{seen.far}"
-        self._bars.update(
-            self._task,
-            total=seen.total_ns,
-            completed=seen.simulated_ns,
-            detail=f"{detail}, {seen.packets:,} packets",
-        )
+        detail = f"{runs}{seen.far}, {seen.packets:,} packets"
+        total, done = seen.total_ns, seen.simulated_ns
+        self._bars.update(self._task, total=total, completed=done, detail=detail)
 
 
 def _span(seconds: float) -> str:

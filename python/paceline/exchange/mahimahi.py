@@ -58,10 +58,8 @@ def read(text: str, asked: Asked) -> list[Imported]:
         raise ImportFailedError("a trace has neither a round-trip time nor a queue size", hint=hint)
     # A scenario's trace is relative to its own folder.
     trace = Path(os.path.relpath(path.absolute(), asked.folder.absolute())).as_posix()
-    made = scenario(
-        text, name=path.stem, trace=trace, rtt=asked.rtt, queue=asked.queue, cc=asked.cc
-    )
-    return [made]
+    given = {"rtt": asked.rtt, "queue": asked.queue, "cc": asked.cc}
+    return [scenario(text, name=path.stem, trace=trace, **given)]
 
 
 def scenario(text: str, *, name: str, trace: str, rtt: str, queue: str, cc: str) -> Imported:

@@ -160,15 +160,13 @@ def _metrics(run: Run, flow: int) -> Iterator[Event]:
     ]
     last: dict[str, Any] = {}
     for row in samples.iter_rows(named=True):
-        new = {name: row[column] for name, column, _ in known}
-        units = {name: unit for name, _, unit in known}
-        data = {
-            name: value / units[name] if units[name] != 1 else value
-            for name, value in new.items()
-            if value is not None and value != last.get(name)
-        }
+        data = {}
+        for name, column, unit in known:
+            value = row[column]
+            if value is not None and value != last.get(name):
+                last[name], data[name] = value, value if unit == 1 else value / unit
         state = {c: row[c] for c in own if row[c] is not None and row[c] != last.get(c)}
-        last |= {name: value for name, value in new.items() if value is not None} | state
+        last |= state
         if data:
             yield row["t_ns"], "quic:recovery_metrics_updated", data
         if state:

@@ -116,6 +116,9 @@ class _Writer:
         what = f"`{key}` of `{call.name}`"
         return default if value is None else self._as_number(value, what, call.line)
 
+    def _given(self, call: Call, key: str, unit: str) -> str:
+        return f'"{_digits(self._argument(call, key))} {unit}"'
+
     def _absent(self, call: Call, keys: Iterable[str], why: str) -> None:
         for key in keys:
             if call.arguments.get(key) not in (None, 0, "", False):
@@ -173,15 +176,11 @@ class _Writer:
             if rate == 0:
                 raise self._fail(call.line, "`bw` is 0: no limit", "a scenario needs a rate")
             if self._argument(call, "uplink") not in (0, rate):
-                self._note(
-                    call.line,
-                    "`uplink` is left out: path.return.rate and a queue limit the return path",
-                )
+                why = "path.return.rate and a queue limit the return path"
+                self._note(call.line, f"`uplink` is left out: {why}")
             rates.append(rate)
         self.bw = max(rates)
-        self._schedule(
-            calls, lambda call: f'path.rate = "{_digits(self._argument(call, "downlink"))} Mbit/s"'
-        )
+        self._schedule(calls, lambda call: f"path.rate = {self._given(call, 'downlink', 'Mbit/s')}")
         return [f'rate = "{_digits(rates[0])} Mbit/s"']
 
     def _delay(self) -> list[str]:
@@ -194,9 +193,7 @@ class _Writer:
         calls = self._steps(setting, "rtt", "var_rtt")
         rtts = [self._one_rtt(call) for call in calls]
         self.rtt = max(rtts)
-        self._schedule(
-            calls, lambda call: f'path.rtt = "{_digits(self._argument(call, "val"))} ms"'
-        )
+        self._schedule(calls, lambda call: f"path.rtt = {self._given(call, 'val', 'ms')}")
         spread = self._argument(calls[0], "var")
         if spread == 0:
             return [f'rtt = "{_digits(rtts[0])} ms"']
@@ -281,9 +278,8 @@ class _Writer:
             message = f"no controller is known for `{cc[:40]}`"
             raise self._fail(call.line, message, "known are " + ", ".join(CONTROLLERS))
         self._absent(call, ("burst",), "there is no request-response application here")
-        self._absent(
-            call, ("upload",), 'data flows in one direction; direction = "up" turns a flow'
-        )
+        why = 'data flows in one direction; direction = "up" turns a flow'
+        self._absent(call, ("upload",), why)
         if call.arguments.get("params"):
             self._note(call.line, "`params` is left out: options of a module are `cc = { ... }`")
         lines = [f'cc = "{CONTROLLERS[cc]}"']

@@ -142,11 +142,10 @@ class Seen:
             for link, table in ((0, path), (1, path.get("return", {})))
             for key in _IMPAIRMENTS
         }
-        self.changes = [
-            (row["t_ns"] / 1e9, row["key"], row["before_value"], row["value"], row["detail"])
-            for row in self.run.events.filter(pl.col("key").is_not_null()).iter_rows(named=True)
-        ]
-        links = self.run.events.filter(pl.col("key").is_not_null())["link"].to_list()
+        changed = self.run.events.filter(pl.col("key").is_not_null())
+        columns = ("t_ns", "key", "before_value", "value", "detail")
+        self.changes = [(t / 1e9, *rest) for t, *rest in changed.select(columns).iter_rows()]
+        links = changed["link"].to_list()
         found = np.full(len(self.t), any(state.values()))
         for (time, key, _, value, detail), link in zip(self.changes, links, strict=True):
             at = int(np.searchsorted(self.t, time))
@@ -179,19 +178,12 @@ class Seen:
         )
         if value >= 1:
             return Verdict(value, group, goodputs=goodputs)
-        timeouts = [
-            t / 1e9
-            for t in self.run.events.filter((pl.col("kind") == "rto") & (pl.col("flow") == 0))[
-                "t_ns"
-            ]
-        ]
+        expired = self.run.events.filter(pl.col("kind") == "rto", pl.col("flow") == 0)
+        timeouts = [t / 1e9 for t in expired["t_ns"]]
         now = sum(begin < t <= end for t in timeouts)
-        window, in_flight = (
-            quantity(
-                "_bytes", np.median(rows[name].drop_nulls().to_numpy() if rows.height else [0])
-            )
-            for name in ("cwnd_bytes", "in_flight_bytes")
-        )
+        columns = (rows[name].drop_nulls().to_numpy() for name in ("cwnd_bytes", "in_flight_bytes"))
+        medians = (np.median(column if rows.height else [0]) for column in columns)
+        window, in_flight = (quantity("_bytes", median) for median in medians)
         told = (
             f"From {begin:.1f} to {end:.1f} s {what}. {self.row['cc']} is in {states[0][0]} for "
             f"{states[0][1]:.0%} of this time, and loss recovery in {states[1][0]} for "
@@ -297,11 +289,8 @@ def _floods(seen: Seen) -> Verdict | None:
             value, i, j = other, int(first[at]), int(last[at])
             what = f"the queue is at least {least[at] / seen.limit:.0%} full"
             rows = seen.delay[i : j + 1].astype(float)
-            over = np.nanmean(
-                np.maximum(
-                    rows * (1 - 0.9 * seen.limit / np.maximum(seen.backlog[i : j + 1], 1)), 0
-                )
-            )
+            allowed = 0.9 * seen.limit / np.maximum(seen.backlog[i : j + 1], 1)
+            over = np.nanmean(np.maximum(rows * (1 - allowed), 0))
             mean = float(seen.run.metrics["queue_mean_ns"] or 0)
             bound = ("queue_mean_ns", mean - float(over) * span / len(seen.t))
     return seen.verdict(float(value), i, j, bound, what)
@@ -714,9 +703,8 @@ class Search:
         nth = 0
         while count := min(left(self.explored) // self.goal.each, _GENERATION):
             made = self._generation(rng, known, count, nth < _FIRST)
-            for (genome, tables, how), verdict in zip(
-                made, self.verdicts([(document(tables), ()) for _, tables, _ in made]), strict=True
-            ):
+            verdicts = self.verdicts([(document(tables), ()) for _, tables, _ in made])
+            for (genome, tables, how), verdict in zip(made, verdicts, strict=True):
                 self.explored += self.goal.each
                 if verdict is not None:
                     one = Candidate(self.explored, genome, tables, verdict, how)

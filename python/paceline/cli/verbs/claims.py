@@ -215,12 +215,8 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
 def _show(results: Sequence[Result], *, quick: bool) -> None:
     table = console.table("Claim", "Published", "Measured", "Verdict", left=2)
     for result in results:
-        table.add_row(
-            result.claim.id,
-            result.claim.published,
-            result.shown().replace(" [", "\n["),
-            in_words(result.verdict),
-        )
+        shown, verdict = result.shown().replace(" [", "\n["), in_words(result.verdict)
+        table.add_row(result.claim.id, result.claim.published, shown, verdict)
     out = console.stdout()
     out.print(table)
     for result in results:

@@ -155,14 +155,10 @@ def compare(
 
 def _findings(before: Subject, after: Subject, options: Options) -> list[Finding]:
     hint = "the two must have a point in common, key for key"
+    metrics, correction = options.metrics or (), options.correction
+    tolerance = options.tolerance / 100
     with failing(Incomparable, "incomparable", hint):
-        return study.compare(
-            before,
-            after,
-            options.metrics or (),
-            tolerance=options.tolerance / 100,
-            correction=options.correction,
-        )
+        return study.compare(before, after, metrics, tolerance=tolerance, correction=correction)
 
 
 def _by(folder: str, options: Options) -> None:
@@ -182,10 +178,9 @@ def _by(folder: str, options: Options) -> None:
         findings = _findings(first, other, options)
         sentence = _sentence(first, other, findings, options.metrics or sweep.metrics)
         place = sweep.folder / f"{store.readable(f'{key}-{other.name}-against-{first.name}')}.png"
+        title = f"{sweep.scenario}: {other.name} against {first.name}"
         with store.writing(place) as fresh:
-            write(
-                draw(f"{sweep.scenario}: {other.name} against {first.name}", findings), fresh, "png"
-            )
+            write(draw(title, findings), fresh, "png")
         said.append((other, findings, sentence, place))
     answer: answers.Comparisons = {
         "by": key,
@@ -267,13 +262,8 @@ _STATES = 12
 def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
     table = console.table("State", old, "from", new, "from", left=2)
     for number, row in enumerate(states[:_STATES], 1):
-        table.add_row(
-            str(number),
-            row["old"] or NONE,
-            quantity("_ns", row["old_enter_ns"]),
-            row["new"] or NONE,
-            quantity("_ns", row["new_enter_ns"]),
-        )
+        then, now = quantity("_ns", row["old_enter_ns"]), quantity("_ns", row["new_enter_ns"])
+        table.add_row(str(number), row["old"] or NONE, then, row["new"] or NONE, now)
     out = console.stdout()
     out.print(table)
     if len(states) > _STATES:

@@ -76,11 +76,8 @@ def evaluate(
     known = guests.names()
     for name in (controller, *against):
         if name not in known:
-            hint = did_you_mean(
-                name,
-                known,
-                f"`paceline list controllers` lists them; --controller {name}=FILE adds your own",
-            )
+            shown = "`paceline list controllers` lists them"
+            hint = did_you_mean(name, known, f"{shown}; --controller {name}=FILE adds your own")
             raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
     pool = Pool("evaluate")
     with failing(ClaimError, "bad-suite", "name the folder of the criteria with --suite"):

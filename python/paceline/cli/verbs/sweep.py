@@ -195,14 +195,8 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
                 failing(LedgerError, "another-sweep", other, file=str(out)),
                 failing(ClusterError, "no-cluster", code=Exit.RUN_FAILED),
             ):
-                done = execute(
-                    plan,
-                    out,
-                    executor=runner,
-                    watch=live,
-                    resumed=live.recalled,
-                    fresh=options.fresh,
-                )
+                known, fresh = live.recalled, options.fresh
+                done = execute(plan, out, executor=runner, watch=live, resumed=known, fresh=fresh)
                 return done, live
         except KeyboardInterrupt:
             message = f"interrupted; {live.ended} of {len(plan.grid)} runs are kept in {out}"

@@ -192,10 +192,8 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         if "x" in picture.log and unit is not None:
             axes.set_xscale("log")
         axes.minorticks_off()
-        axes.set_xticks(
-            list(places.values()),
-            [plain(grid.short(name, at, unit)) for name, at in places.items()],
-        )
+        names = [plain(grid.short(name, at, unit)) for name, at in places.items()]
+        axes.set_xticks(list(places.values()), names)
     axes.set_xlabel(unit or "")
     if "y" not in picture.log:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))

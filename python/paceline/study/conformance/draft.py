@@ -144,21 +144,18 @@ class Cases:
         with book:
             if book.recalled and watch is not None:
                 watch.resumed(book.recalled)
+            here = locally(threads)
             batch.execute(
-                self._jobs,
-                lambda number, _, run: self._judged(self._of[number], run),
-                executor=locally(threads),
-                store=book,
-                failures="collect",
-                watch=watch,
+                self._jobs, self._judged, executor=here, store=book, failures="collect", watch=watch
             )
         found: dict[str, list[Outcome]] = {}
         for number, case in enumerate(self._of):
             found.setdefault(case.id, []).append(book.outcomes[number])
         return [self._result(case, found.get(case.id, [])) for case in self._cases]
 
-    def _judged(self, case: Case, run: Run) -> list[Judged]:
+    def _judged(self, number: int, _: Job, run: Run) -> list[Judged]:
         """Judge a run; that of a controller of others only by what it reports."""
+        case = self._of[number]
         if not self._is_foreign:
             return list(_judge(case, run, self._names))
         apart: dict[int, str] = {}

@@ -212,12 +212,8 @@ def _begins_before(run: Run, flow: int, round_trip: int) -> bool:
     """Return whether ACKs arrive sooner than the first packet's could: of data sent before it."""
     kind = pl.col("kind").cast(pl.String)
     rows = run.packets.lazy().filter(pl.col("flow") == flow)
-    first = (
-        rows.filter(kind.is_in(["send", "retransmit"]))
-        .select(pl.col("t_ns").min())
-        .collect()
-        .item()
-    )
+    sent = rows.filter(kind.is_in(["send", "retransmit"]))
+    first = sent.select(pl.col("t_ns").min()).collect().item()
     soon = pl.col("t_ns").is_between(first, first + round_trip * 9 // 10, closed="none")
     acks = rows.filter(kind.is_in(["ack", "sack"]), soon).select("seq_bytes").collect()
     # A request's packets repeat one acknowledgment.
@@ -301,9 +297,8 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
         message = "no packets are recorded"
         hint = "a run needs `record.packets = true` in [run]; a capture, the sender's own packets"
         raise UnjudgeableError((message, hint))
-    kind = (
-        pl.col("kind").cast(pl.String).replace_strict(_KINDS, default=None, return_dtype=pl.UInt8)
-    )
+    kind = pl.col("kind").cast(pl.String)
+    kind = kind.replace_strict(_KINDS, default=None, return_dtype=pl.UInt8)
     rows = (
         table.lazy()
         .filter(pl.col("flow") == flow)
@@ -363,15 +358,10 @@ def _with_acks(run: Run, flow: int, rows: pl.DataFrame, sent: pl.DataFrame) -> p
     ends = sent["len_bytes"].cum_sum()
     places = sent.select(number="seq_bytes", place=ends - sent["len_bytes"])
     places = places.unique("number", keep="first", maintain_order=True)
+    kind = pl.lit(_RANGE, dtype=pl.UInt8)
+    acknowledged = delivered.with_columns(pl.col("t_ns") + rtt // 2, kind=kind)
     return (
-        pl.concat(
-            [
-                sent,
-                delivered.with_columns(
-                    pl.col("t_ns") + rtt // 2, kind=pl.lit(_RANGE, dtype=pl.UInt8)
-                ),
-            ]
-        )
+        pl.concat([sent, acknowledged])
         .join(places, left_on="seq_bytes", right_on="number", how="inner", maintain_order="left")
         .with_columns(seq_bytes="place")
         .sort("t_ns", maintain_order=True)
@@ -380,9 +370,8 @@ def _with_acks(run: Run, flow: int, rows: pl.DataFrame, sent: pl.DataFrame) -> p
 
 def _handshake(run: Run, flow: int, described: pl.DataFrame) -> int | None:
     """Return the round trip of the connection's set-up, if it is known."""
-    events = run.events.filter(
-        (pl.col("flow") == flow) & (pl.col("kind").cast(pl.String) == "established")
-    )
+    kind = pl.col("kind").cast(pl.String)
+    events = run.events.filter(pl.col("flow") == flow, kind == "established")
     start = described["start_ns"][0]
     if not events.is_empty() and start is not None:
         return max(1, int(events["t_ns"][0] - start))

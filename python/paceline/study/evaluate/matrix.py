@@ -114,11 +114,8 @@ def _value(measure: str, alone: Record, beside: Record) -> float:
     if measure == "share":
         return _number(beside.flows[1].get("share_ratio"))
     metric = _METRICS[measure]
-    return harm(
-        _number(alone.flows[0].get(metric)),
-        _number(beside.flows[1].get(metric)),
-        more_is_better=higher_is_better(f"flows[1].{metric}"),
-    )
+    both = (_number(flow.get(metric)) for flow in (alone.flows[0], beside.flows[1]))
+    return harm(*both, more_is_better=higher_is_better(f"flows[1].{metric}"))
 
 
 def _number(value: object) -> float:

@@ -39,14 +39,7 @@ def draw(matrix: Matrix) -> Figure:
                     if math.isnan(value):
                         continue
                     strong = abs(value - 0.5) > 0.35 if share else abs(value) > 0.7
-                    axes.text(
-                        x,
-                        y,
-                        str(round(100 * value)),
-                        ha="center",
-                        va="center",
-                        fontsize=5.5,
-                        color="white" if strong else "black",
-                    )
+                    text, colour = str(round(100 * value)), "white" if strong else "black"
+                    axes.text(x, y, text, ha="center", va="center", fontsize=5.5, color=colour)
             figure.colorbar(image, ax=axes, shrink=0.75, format=lambda v, _: f"{100 * v:.0f} %")
     return literal(figure)

@@ -335,12 +335,8 @@ def _gross(rate: Estimate, share: Estimate) -> Estimate:
     """Return the rate of a link behind which a share of its packets is lost."""
     value, low, high = share.value or 0.0, share.low or 0.0, share.high or 0.0
     if rate.value is None or rate.low is None or rate.high is None:
-        return Estimate(
-            None if rate.value is None else rate.value / (1 - low),
-            None if rate.low is None else rate.low / (1 - low),
-            None,
-            rate.why,
-        )
+        kept, least = (None if one is None else one / (1 - low) for one in (rate.value, rate.low))
+        return Estimate(kept, least, None, rate.why)
     middle = rate.value / (1 - value)
     below = math.hypot(1 - rate.low / rate.value, (value - low) / (1 - value))
     above = math.hypot(rate.high / rate.value - 1, (high - value) / (1 - value))

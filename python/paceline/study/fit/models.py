@@ -298,9 +298,9 @@ class Judge:
         by_chance = calm_losses(self.seen, self.path) > full.calm + 2 + 2 * np.sqrt(full.calm)
         chance = parameters.probability(self.seen, parameters.calm(self.seen, self.path)).value
         by_queue = parameters.overflows(self.seen, self.path, chance or 0.0)
-        likely = {(True, False): "random", (True, True): BOTH}.get(
-            (by_chance, by_queue), "droptail"
-        )
+        likely = "droptail"
+        if by_chance:
+            likely = BOTH if by_queue else "random"
         return 0.0 if name == likely else 0.1
 
     def target(self, best: Model) -> Estimate:

@@ -208,12 +208,8 @@ def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, Any] |
     """Return a metric's statistics at each point, from the result of `together`."""
     rows = [dict(point) for point in grid.points]
     places = _typed(grid, pl.DataFrame(rows, schema=_text(grid)))
-    found = places.join(
-        frame.filter(pl.col("metric") == metric),
-        on=list(keys(grid)),
-        how="left",
-        maintain_order="left",
-    )
+    those = frame.filter(pl.col("metric") == metric)
+    found = places.join(those, on=list(keys(grid)), how="left", maintain_order="left")
     columns = found.select(name for name in _STATISTICS if name in found.columns)
     # What an older version wrote has no number of runs.
     rest = {"runs": len(grid.seeds), "censored": 0, "coverage_ratio": 0.95}

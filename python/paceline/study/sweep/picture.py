@@ -80,11 +80,9 @@ class _Curves:
         several = [m for row in self._rows if len(row) > 1 for m in row]
         self._flows = sorted({flow[0] for m in several if (flow := of_flow(m))})
         # Of keys that vary together the named one is drawn.
-        shown = (
-            axes[self._x]
-            if key is None or len(axes[self._x].keys) == 1
-            else _only(axes[self._x], key)
-        )
+        shown = axes[self._x]
+        if key is not None and len(shown.keys) > 1:
+            shown = _only(shown, key)
         self._across, self._names = shown.name, shown.names
         self._places, self._unit = grid.places(shown.names)
 
@@ -120,9 +118,8 @@ class _Curves:
                 for metric in row:
                     self._panel(ax, metric, found[metric], place, scale)
                 if place and (nth == 0 or down > 1):
-                    ax.set_title(
-                        "\n".join(self._told(*where) for where in place.items()), fontsize=7
-                    )
+                    told = "\n".join(self._told(*where) for where in place.items())
+                    ax.set_title(told, fontsize=7)
             for ax in () if means else mine:
                 ax.plot([*self._places.values()], [0] * len(self._places), "none")
                 ax.text(0.5, 0.5, "undefined in all runs", transform=ax.transAxes, ha="center")
@@ -138,9 +135,8 @@ class _Curves:
                 ax.set_ylabel("" if number % columns else textwrap.fill(text, room))
         self._ticks(figure, panels[0][0], columns)
         for number in range(min(columns, len(shown))):
-            ax = panels[rows - down + (len(shown) - 1 - number) // columns][
-                (len(shown) - 1 - number) % columns
-            ]
+            at = len(shown) - 1 - number
+            ax = panels[rows - down + at // columns][at % columns]
             ax.tick_params("x", labelbottom=True)
             ax.set_xlabel(self._label(self._across, self._unit))
         self._legend(figure)

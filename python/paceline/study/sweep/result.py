@@ -74,14 +74,10 @@ class Sweep:
             metrics = tuple(value["metrics"])
             if not metrics or unknown(metrics):
                 raise ValueError(f"its metrics are {list(metrics)[:10]}")
-            return cls(
-                folder,
-                str(value["scenario"]),
-                Grid(axes, tuple(map(int, seeds))),
-                metrics,
-                int(value["failed"]),
-                tuple((str(key), str(text)) for key, text in value["overrides"]),
-            )
+            name, failed = str(value["scenario"]), int(value["failed"])
+            overrides = tuple((str(key), str(text)) for key, text in value["overrides"])
+            grid = Grid(axes, tuple(map(int, seeds)))
+            return cls(folder, name, grid, metrics, failed, overrides)
         except (KeyError, TypeError) as error:
             raise ValueError(str(error)) from error
 
