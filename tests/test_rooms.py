@@ -17,6 +17,7 @@ ROOMS = [
     {"runs", "show"},
     {"batch", "gym"},
     {"exchange"},
+    {"study.template"},
     {"study.sweep"},
     {"study.compare"},
     {"study.conformance"},
