@@ -249,7 +249,7 @@ def test_a_fit_takes_the_threads_that_it_is_given(monkeypatch: pytest.MonkeyPatc
         return real(count)
 
     monkeypatch.setattr(batch, "locally", locally)
-    monkeypatch.delattr("paceline.batch.work.locally")
+    monkeypatch.setattr("paceline.batch.work.locally", locally)
     advise.read("mine", run, paths=10, threads=1)
     assert set(asked) == {1}
 
