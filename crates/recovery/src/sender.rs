@@ -635,11 +635,8 @@ impl<C: Controller> Sender<C> {
         }
         debug_assert_eq!(self.outputs, self.controller.outputs());
         let probed = if probe { self.probed(next) } else { None };
-        let nothing = if self.config.sample_unacknowledged {
-            self.board.is_empty()
-        } else {
-            in_flight == Bytes::ZERO
-        };
+        let nothing = in_flight == Bytes::ZERO
+            && (!self.config.sample_unacknowledged || self.board.is_empty());
         let packet = self.delivery.on_send_after(now, len, in_flight, nothing);
         let mut first = false;
         let mut retransmission = true;
