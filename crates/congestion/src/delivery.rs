@@ -134,6 +134,7 @@ impl Delivery {
 
     /// `OnPacketSent` (4.1.2.2): returns the state to keep with a packet of `size` bytes that
     /// departs at `send_time` with `in_flight` before it.
+    #[inline]
     pub fn on_send(&mut self, send_time: Instant, size: u32, in_flight: Bytes) -> PacketState {
         self.on_send_after(send_time, size, in_flight, in_flight == Bytes::ZERO)
     }
