@@ -1,25 +1,28 @@
 """Writes docs/stacks/packets.txt and cases.txt, parts of docs/stacks.md: each BBR, judged.
 
 `make stacks` runs it before it writes that page. Libraries in target/guests are stacks, too. What
-the command says of a controller is kept in target/stacks, and each controller is judged once.
+the command says of a controller is kept in target/stacks until it, the program or a case changes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from generate import table as markdown
-from stacks import NOTES, WORK, libraries
+from stacks import NOTES, ROOT, WORK, libraries
 
-from paceline import guests
+from paceline import _paceline, guests
 from paceline.cli import main
 from paceline.cli.guests import bring
 
+DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
 PACKETS, CASES = NOTES / "packets.txt", NOTES / "cases.txt"
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr1")
@@ -29,15 +32,20 @@ VERSIONS = {"quinn:bbr": "bbr1", "s2n:bbr": "bbr2", "tquic:bbr": "bbr1"}
 
 def judged(controller: str, given: list[str]) -> dict[str, Any]:
     """Return what the command says of a controller: its draft cases, and its flows."""
-    kept = WORK / f"judged-{controller.replace(':', '-')}.json"
-    if kept.is_file():
-        return dict(json.loads(kept.read_text()))
     words = ["conformance", controller, "--json", "--quiet"]
     if controller in VERSIONS:
         words += ["--as", VERSIONS[controller]]
-    for library in given:
-        if library.startswith(f"{controller.partition(':')[0]}="):
-            words += ["--controller", library]
+    own = [one for one in given if one.startswith(f"{controller.partition(':')[0]}=")]
+    for library in own:
+        words += ["--controller", library]
+    # Another build, library or case is judged anew.
+    files = [*(Path(one.partition("=")[2]) for one in own), *sorted(DRAFT.iterdir())]
+    known = hashlib.sha256(_paceline.__build__.encode())
+    for part in (repr(words).encode(), *(file.read_bytes() for file in files)):
+        known.update(part)
+    kept = WORK / f"judged-{known.hexdigest()[:16]}.json"
+    if kept.is_file():
+        return dict(json.loads(kept.read_text()))
     with contextlib.redirect_stdout(io.StringIO()) as out:
         main(words)
     WORK.mkdir(parents=True, exist_ok=True)

@@ -373,8 +373,10 @@ def test_results_are_compared_as_by_the_command(cli: Command, tmp_path: Path) ->
 def test_a_traceback_says_what_to_do(call: Callable[[], object], hint: str) -> None:
     with pytest.raises(paceline.PacelineError) as caught:
         call()
-    last = traceback.format_exception_only(caught.value)[-1]
-    assert last.startswith(f"hint: {hint}")
+    caught.value.add_note("while drawing figure 3")
+    *_, told, noted = traceback.format_exception_only(caught.value)
+    assert told.startswith(f"hint: {hint}")
+    assert noted == "while drawing figure 3\n"
 
 
 def test_the_other_verbs_are_functions(run: paceline.Run, tmp_path: Path) -> None:

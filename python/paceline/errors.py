@@ -29,9 +29,10 @@ class PacelineError(Exception):
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]
-        """What a traceback shows below the message."""
+        """What a traceback shows below the message: the hint, and what `add_note` added."""
         hint = getattr(self, "hint", None)
-        return [f"hint: {hint}"] if hint else []
+        notes: list[str] = self.__dict__.setdefault("_notes", [f"hint: {hint}"] if hint else [])
+        return notes
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep the type and the attributes when pickled between processes, however it was made."""

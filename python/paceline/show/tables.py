@@ -99,8 +99,8 @@ def verdict(
     ]
     said = judged(outcomes) + (f": {'; '.join(failed)}" if failed else "")
     told = [
-        said.format(quantity(name, figures[name]))
-        for name, said in _TOLD.items()
+        words.format(quantity(name, figures[name]))
+        for name, words in _TOLD.items()
         if figures.get(name) is not None
     ]
     used = f"{' and '.join(dict.fromkeys(ccs))}: {', '.join(told)}" if told else ""
