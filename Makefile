@@ -8,6 +8,8 @@ SHELL := /bin/bash
 
 # What a later build could reuse costs the first one more.
 export CARGO_INCREMENTAL ?= 0
+# A panic names its line without it; who wants the lines of a backtrace calls `cargo test` alone.
+export CARGO_PROFILE_DEV_DEBUG ?= 0
 
 PYTHON ?= python3
 VENV := .venv

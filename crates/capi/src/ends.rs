@@ -138,8 +138,10 @@ unsafe fn end(
 ) -> Result<End, u32> {
     let max_datagram = config.max_datagram_bytes;
     if !(LEAST_DATAGRAM..=MOST_DATAGRAM).contains(&max_datagram) {
-        let why = format_args!("`max_datagram_bytes` is from {LEAST_DATAGRAM} to {MOST_DATAGRAM}");
-        return Err(reason.refuse(PACELINE_BAD_CONFIG, why));
+        return Err(reason.refuse(
+            PACELINE_BAD_CONFIG,
+            format_args!("`max_datagram_bytes` is from {LEAST_DATAGRAM} to {MOST_DATAGRAM}"),
+        ));
     }
     if config.sends == 0 {
         let side = Side::Receiver(ReceiverEnd::new(ReceiverConfig::default()));
@@ -148,8 +150,10 @@ unsafe fn end(
     // SAFETY: by this function's contract.
     let name = unsafe { config.controller.text() }.unwrap_or_default();
     let Some(spec) = controllers().iter().find(|spec| spec.name == name) else {
-        let why = format_args!("no controller is called `{name}`");
-        return Err(reason.refuse(PACELINE_BAD_CONFIG, why));
+        return Err(reason.refuse(
+            PACELINE_BAD_CONFIG,
+            format_args!("no controller is called `{name}`"),
+        ));
     };
     // SAFETY: by this function's contract.
     let Some(recipe) = (unsafe { with_options::<Ours>(spec, options, reason) }) else {

@@ -280,7 +280,7 @@ unsafe extern "C" fn init<F: Family>(
         )
     };
     if config.mss == 0 || config.initial_window == Bytes::ZERO {
-        let why = format_args!("`mss_bytes` and `initial_window_bytes` have to be above zero");
+        let why = "`mss_bytes` and `initial_window_bytes` have to be above zero";
         return message.refuse(PACELINE_BAD_CONFIG, why);
     }
     // SAFETY: by the contract of the table.

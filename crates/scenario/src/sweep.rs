@@ -77,7 +77,7 @@ impl Read for SweepSection {
         let metrics = table.or("metrics", Vec::new());
         let draws = table.optional::<u32>("draws");
         let draw_seed = table.or("draw_seed", 1);
-        let over = table.required(
+        let over = table.required::<Over>(
             "over",
             "say what is varied: [sweep.over] with path.rate = [\"10 Mbit/s\", \"100 Mbit/s\"]",
         );

@@ -45,6 +45,16 @@ fn drawn(
     prepare: impl FnOnce(&mut Json, &mut Rng),
     wrong: impl Fn(&Scenario) -> Vec<Diagnostic>,
 ) -> Option<Draft> {
+    let (mut drawer, draft) = raw(schema, seed, prepare);
+    repair::repaired(&mut drawer, draft, &wrong)
+}
+
+/// What a seed draws, before it is repaired.
+fn raw(
+    schema: &Schema,
+    seed: u64,
+    prepare: impl FnOnce(&mut Json, &mut Rng),
+) -> (Drawer<'_>, Draft) {
     let mut rng = Rng::new(seed);
     let dense = *pick(&mut rng, &[2, 6, 15, 50]);
     let wild = *pick(&mut rng, &[1, 5, 15, 50]);
@@ -65,7 +75,7 @@ fn drawn(
     prepare(&mut draft, &mut drawer.rng);
     refer(&mut draft, &mut drawer.rng);
     drawer.vary(&mut draft);
-    repair::repaired(&mut drawer, Draft(draft), &wrong)
+    (drawer, Draft(draft))
 }
 
 /// The same with another value of a key, repaired into a scenario again.
@@ -87,4 +97,36 @@ pub fn with(
         shapes: BTreeMap::new(),
     };
     repair::repaired(&mut drawer, draft, &wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::schema::keys;
+
+    #[test]
+    fn every_key_is_drawn() {
+        let schema = Schema::new();
+        let mut missing: BTreeSet<String> = keys(&schema);
+        assert!(missing.len() > 300, "{} keys", missing.len());
+        for seed in 0..10_000 {
+            let (mut drawer, draft) = raw(&schema, seed, |_, _| {});
+            let mut wanted = false;
+            draft.keys(&mut |key| wanted |= missing.contains(&key));
+            // Repairing costs most.
+            let repaired = wanted.then(|| repair::repaired(&mut drawer, draft, &|_| vec![]));
+            let Some(draft) = repaired.flatten() else {
+                continue;
+            };
+            draft.keys(&mut |key| {
+                missing.remove(&key);
+            });
+            if missing.is_empty() {
+                return;
+            }
+        }
+        panic!("never drawn: {missing:#?}");
+    }
 }

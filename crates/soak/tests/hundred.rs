@@ -1,19 +1,18 @@
-//! Draws and judges a hundred scenarios, and checks that every key is drawn.
+//! Draws and judges a hundred scenarios.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use paceline_soak::{Budget, Schema, Watch, draw, judge, keys};
+use paceline_soak::{Budget, Schema, Watch, draw, judge};
 
 /// Each run is shortened to this budget.
 const BUDGET: Budget = Budget {
-    work: 10_000,
-    wanted: 2_000,
-    rows: 10_000,
+    work: 5_000,
+    wanted: 1_000,
+    rows: 4_000,
 };
 
 /// A thread that takes longer than this for a scenario never ends: a scenario takes some tenths of
@@ -58,23 +57,4 @@ fn a_hundred_scenarios_end_in_records_that_hold_together() {
     // Few exceed the budget, or cannot be repaired.
     let judged = judged.into_inner();
     assert!(judged >= 90, "only {judged} of 100 were judged");
-}
-
-#[test]
-fn every_key_is_drawn() {
-    let schema = Schema::new();
-    let mut missing: BTreeSet<String> = keys(&schema);
-    assert!(missing.len() > 300, "{} keys", missing.len());
-    for seed in 0..4_000 {
-        let Some(draft) = draw(&schema, seed, |_| vec![]) else {
-            continue;
-        };
-        draft.keys(&mut |key| {
-            missing.remove(&key);
-        });
-        if missing.is_empty() {
-            return;
-        }
-    }
-    panic!("never drawn: {missing:#?}");
 }

@@ -226,7 +226,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         true => Ok(()),
         false => Err(RunError::Interrupted),
     };
-    if GUEST.is_empty() {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err(Unavailable {
             what: "a virtual machine needs Linux on x86-64".into(),
             hint: None,
