@@ -8,7 +8,7 @@ without timestamps, and with or without its handshake.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -54,9 +54,11 @@ class Capture:
     timestamps: bool = True
     opened: bool = True
 
-    def write(self, run: paceline.Run, path: Path) -> None:
+    def write(self, run: paceline.Run, path: Path, flows: Sequence[int] | None = None) -> None:
         """Write the packets of a run, which has recorded them, as a pcap with nanoseconds."""
         segments = sorted(self._segments(run), key=lambda segment: segment.t)
+        if flows is not None:
+            segments = [one for one in segments if one.flow in flows]
         mss = [int(n) for n in run.flows["mss_bytes"]]
         with path.open("wb") as file:
             # Raw IP packets.

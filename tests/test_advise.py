@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import shlex
+import struct
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -105,7 +109,7 @@ def test_one_path_gives_one_ranking_whoever_sent(tmp_path: Path) -> None:
 def test_a_receivers_capture_is_ranked_without_a_sender(tmp_path: Path) -> None:
     found = read(captured(tmp_path, end="receiver"))
     assert found.senders == []
-    assert "a controller that its packets do not show" in " ".join(found.sentences)
+    assert "sent with a controller that its packets do not show" in " ".join(found.sentences)
     assert "cubic" not in ranked(found).best("throughput")
 
 
@@ -118,13 +122,32 @@ def test_a_capture_that_is_cut_is_used_as_far_as_it_goes(cli: Command, tmp_path:
     assert any("ends" in line or "cut" in line for line in answer["unknown"]), answer["unknown"]
 
 
+def test_packets_that_a_capture_lacks_do_not_look_like_a_fast_link(tmp_path: Path) -> None:
+    place = captured(tmp_path, UPLOAD.replace("8 Mbit/s", "20 Mbit/s"))
+    octets, at, kept = place.read_bytes(), 24, [place.read_bytes()[:24]]
+    while at < len(octets):
+        seconds, size = struct.unpack_from("<I4xI", octets, at)
+        # What was captured from 4 to 6 s is gone.
+        kept += [octets[at : at + 16 + size]] if not 4 <= seconds < 6 else []
+        at += 16 + size
+    place.write_bytes(b"".join(kept))
+    run = paceline.Run.capture(place)
+    seen, path = fit.ends(run)
+    at_once = np.diff(np.interp(np.arange(4.0, 6.6, 0.1), seen.grid, seen.delivered))
+    assert max(at_once) * 8 / 0.1 < 20e6
+    assert all((one.rate.low or 0.0) < 20e6 for one in path.stretches)
+    # It says so.
+    told = verb._unknown([advise.Recording("up.pcap", run)], None)
+    assert any("acknowledged bytes that are not in the capture" in line for line in told)
+
+
 def test_all_flows_of_a_recording_get_the_candidate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = UPLOAD + '[[flows]]\ncc = "cubic"\nstart = "1 s"\n'
     found = read(captured(tmp_path, text))
-    assert sum("sent" in line for line in found.sentences) == 2
+    assert sum("sent with" in line for line in found.sentences) == 2
     case = advise.Case(found.scenario, "bbr1", (("cubic", 2),), 1, 0)
     run = paceline.run(case.job().text, overrides=case.job().overrides)
     assert run.flows["cc"].to_list() == ["bbr1", "bbr1", "cubic", "cubic"]
@@ -134,7 +157,7 @@ def test_all_flows_of_a_recording_get_the_candidate(
     beside = [flow["goodput_bps"] for flow in run.flow_metrics[2:]]
     assert measured["neighbour_bps"] == pytest.approx(sum(beside) / 2, rel=0.01)
     given = verb.Options(sender="cubic", controllers=["mine=own.py"])
-    assert verb._commands(given, [found], "bbr1", [case], Path("up-paths"))[0] == (
+    assert verb._commands(given, None, [case], Path("up-paths"))[0] == (
         "for n in $(seq 1); do paceline run up-paths/$n.toml --set flows.0.cc=bbr1 "
         "--set flows.1.cc=bbr1 --controller mine=own.py --seed $n; done"
     )
@@ -152,33 +175,64 @@ def test_a_neighbour_counts_only_while_a_transfer_lasts() -> None:
     assert found["neighbour_bps"] < 5e6 < 6.5e6 < run.flow_metrics[1]["goodput_bps"]
 
 
+def ranking(
+    goodputs: dict[str, float],
+    harm: dict[str, float] | None = None,
+    *,
+    shared: Sequence[str] = (),
+    senders: Sequence[str] = (),
+    **alike: float,
+) -> advise.Advice:
+    """Rank controllers by their goodput on a path, on others by what `alike` says of each."""
+    asked = advise.Asked(tuple(goodputs))
+    study = advise.Study([advise.Recording("up.toml", text=UPLOAD)], asked, "throughput")
+    values: advise.Values = {}
+    for case in study._cases:
+        # On each path by another factor, and within 3 % of the controller's own.
+        own = goodputs.get(case.cc, 1.0) * (1 + case.path / 10)
+        if case.path % 3 == 0:
+            own = alike.get(case.cc, own)
+        found = {"goodput_bps": 1e6 * own * (1 + 0.03 * math.sin(case.path + len(case.cc)))}
+        if case.company:
+            found["neighbour_bps"] = 1e6 * (1 - (harm or {}).get(case.cc, 0.0))
+        values.setdefault((case.cc, case.company), {})[case.path] = found
+    return replace(study.ranked(values), shared=shared, senders=senders)
+
+
 def test_controllers_that_are_worse_do_not_change_the_recommendation() -> None:
-    def advice(**goodputs: float) -> advise.Advice:
-        asked = advise.Asked(tuple(goodputs))
-        study = advise.Study([advise.Recording("up.toml", text=UPLOAD)], asked, "throughput")
-
-        def found(case: advise.Case) -> dict[str, float]:
-            # On each path by another factor, and within 3 % of the controller's own.
-            own = goodputs.get(case.cc, 1.0) * (1 + case.path / 10)
-            return {"goodput_bps": 1e6 * own * (1 + 0.03 * math.sin(case.path + len(case.cc)))} | (
-                {"neighbour_bps": 1e6 / goodputs.get(case.cc, 1.0)} if case.company else {}
-            )
-
-        values: advise.Values = {}
-        for case in study._cases:
-            values.setdefault((case.cc, case.company), {})[case.path] = found(case)
-        return study.ranked(values)
-
-    alike = {"bbr1": 3.0, "bbr3": 2.95}
-    assert advice(**alike).recommended(()) == "bbr3"
-    assert advice(**alike, cubic=1.0).recommended(()) == "bbr3"
-    assert advice(**alike, cubic=1.0, reno=0.9, swift=0.8).recommended(()) == "bbr3"
-    assert advice(bbr1=3.0, cubic=1.0).recommended(("cubic",)) == "bbr1"
+    alike, harm = {"bbr1": 3.0, "bbr3": 2.95}, {"bbr1": 0.4, "bbr3": 0.3}
+    assert ranking(alike, harm).recommended == "bbr3"
+    assert ranking({**alike, "cubic": 1.0}, harm).recommended == "bbr3"
+    assert ranking({**alike, "cubic": 1.0, "reno": 0.9, "swift": 0.8}, harm).recommended == "bbr3"
+    assert ranking({"bbr1": 3.0, "cubic": 1.0}, shared=["cubic"]).recommended == "bbr1"
     # The range of a difference that is certain has one sign.
-    told = advice(bbr1=3.0, cubic=1.0)
+    told = ranking({"bbr1": 3.0, "cubic": 1.0})
     low, high = told.against(told.rows[-1]) or (0.0, 0.0)
     assert told.rows[-1].findings["throughput"].verdict == "worse"  # type: ignore[union-attr]
     assert low < high < 0
+
+
+def test_of_controllers_without_a_difference_a_harm_that_does_not_count_does_not_decide() -> None:
+    alike, harm = {"cubic": 3.0, "bbr1": 2.99, "reno": 2.9}, {"cubic": 0.02, "bbr1": 0.5}
+    told = ranking(alike, harm)
+    assert told.sentence("throughput") == (
+        "For throughput: the controllers do not differ by more than 5 %."
+    )
+    assert told.recommended == "cubic"
+    assert told.reason == "use cubic: no other is better, and it harms others least."
+    # One of several flows has it already.
+    told = ranking(alike, harm, senders=["bbr1", "reno"])
+    assert told.recommended == "reno"
+    assert told.reason.endswith("it harms others least and is in use already.")
+
+
+def test_a_controller_that_is_as_good_on_some_paths_and_worse_on_the_others_is_worse() -> None:
+    # On a third of the paths both have the same, but for 3 % of chance.
+    told = ranking({"bbr1": 3.0, "cubic": 1.0}, bbr1=1.0, cubic=1.0)
+    assert told.best("throughput") == ["bbr1"]
+    # Where it is better on a third of the paths, it is not.
+    told = ranking({"bbr1": 3.0, "cubic": 1.0}, bbr1=1.0, cubic=2.0)
+    assert told.best("throughput") == ["bbr1", "cubic"]
 
 
 def test_a_recording_that_allows_few_paths_is_ranked_with_more_seeds() -> None:
@@ -209,7 +263,15 @@ def test_data_after_a_flow_has_stopped_is_not_goodput() -> None:
 
 def test_a_turn_in_losses_is_a_condition_and_no_chance() -> None:
     turn = advise.Turn("loss_ratio", 0.000274, None, "bbr3", 0.17)
-    assert turn.sentence == "if 0.0274 % of packets are lost at random, bbr3 is ahead by 17 %."
+    assert turn.sentence() == "if 0.0274 % of packets are lost at random, bbr3 is ahead by 17 %."
+    cause = advise.Turn("a policer causes the losses", None, None, "reno", 0.2)
+    queues = [advise.Turn("size_bytes", 1000.0 * n, 0.1 * n, "bbr1", 0.1 * n) for n in (1, 2, 4)]
+    advice = replace(ranking({"bbr1": 3.0, "cubic": 1.0}), turns=[cause, *queues, turn])
+    assert advice.conditions == [
+        "if a policer causes the losses, reno is ahead by 20 %.",
+        "with a queue of 1.000 kB to 4.000 kB (0.1 to 0.4 BDP) bbr1 is ahead by 10 to 40 %.",
+        turn.sentence(),
+    ]
 
 
 def test_only_a_controller_that_all_flows_have_is_kept() -> None:
@@ -221,8 +283,11 @@ def test_only_a_controller_that_all_flows_have_is_kept() -> None:
     assert own.shared == ["cubic"]
     other = advise.Recording("other", paceline.run(text.replace('"cubic"', '"bbr3"')))
     assert other.shared == ["bbr3"]
-    assert verb._shared([own, own]) == ["cubic"]
-    assert verb._shared([own, other]) == verb._shared([other, own]) == []
+    asked = advise.Asked(("cubic", "bbr3"))
+    paths = {"paths": [UPLOAD]}
+    for two, shared in (([own, own], ["cubic"]), ([own, other], []), ([other, own], [])):
+        both = advise.Study([replace(one, **paths) for one in two], asked, "throughput")  # type: ignore[arg-type]
+        assert both._shared == shared
 
 
 def test_limits_that_are_enough_together_are_both_named() -> None:
@@ -281,9 +346,11 @@ def test_the_sender_that_the_user_names_is_not_called_unknown(tmp_path: Path) ->
     assert "with bbr3-linux, as --sender says." in found.sentences[0]
     assert found.shared == ["bbr3-linux"]
     # It is set already.
-    assert verb._commands(verb.Options(), [found], "bbr3-linux", [], tmp_path) == []
-    assert len(verb._commands(verb.Options(), [found], "bbr1", [], tmp_path)) == 2
-    assert "that is swift" in verb._unknown([], [found], None, "swift")[0]
+    kept = ranking({"bbr3-linux": 3.0, "cubic": 1.0}, shared=found.shared)
+    assert verb._commands(verb.Options(), kept, [], tmp_path) == []
+    best = ranking({"bbr1": 3.0, "cubic": 1.0})
+    assert len(verb._commands(verb.Options(), best, [], tmp_path)) == 2
+    assert "that is swift" in verb._unknown([], ranking({"swift": 3.0, "cubic": 1.0}))[0]
 
 
 def test_recordings_of_two_paths_are_refused_and_a_changed_rate_is_told(tmp_path: Path) -> None:
@@ -358,6 +425,23 @@ def test_the_ensemble_is_of_paths_that_the_recording_allows(tmp_path: Path) -> N
     assert min(losses) < 0.5 < max(losses)
     assert found.fitted is not None
     assert found.fitted.allowed(advise.PATHS) == found.paths
+
+
+def test_a_link_that_was_never_busy_has_a_rate_that_is_drawn_once() -> None:
+    text = UPLOAD.replace("8 Mbit/s", "40 Mbit/s").replace("10 s", "6 s").replace("0.5 %", "2 %")
+    fitted = fit.fit(paceline.run(text))
+    assert fitted.rate.high is None
+    highest = max(
+        fit.span(*fitted.unsure(model, known)["link_bps"])[1] / model.kept
+        for model, known in fitted.near
+    )
+    rng = random.Random(1)
+    rates = [float(toml(fitted.drawn(rng))["path"]["rate"].split()[0]) for _ in range(40)]
+    assert max(rates) * 1e6 <= 1.01 * highest
+    # The rate is swept once, too: its bound is another value of the same.
+    known = advise.Recording("up.pcap", fitted=fitted, paths=[fitted.text])
+    study = advise.Study([known], advise.Asked(CONTROLLERS, paths=10), "throughput")
+    assert "rate_bps" not in {name for name, _, _ in study._around()}
 
 
 def test_what_no_model_reproduces_gives_no_recommendation(cli: Command, tmp_path: Path) -> None:

@@ -770,6 +770,8 @@ class Candidate(TypedDict):
     cc: str
     metrics: dict[str, float | None]
     """Means; `neighbour_bps` is the goodput of a CUBIC flow beside it."""
+    ranges: dict[str, list[float] | None]
+    """The ranges of the metrics over the paths, without the extreme tenth at each end."""
     harm_ratio: float | None
     """What CUBIC loses beside it, of what CUBIC has beside another CUBIC."""
     harm_low_ratio: float | None
@@ -783,7 +785,9 @@ class Turned(TypedDict):
     """A path on which another controller is ahead."""
 
     parameter: str
-    value: float
+    """Or what causes the losses."""
+    value: float | None
+    """Null of a cause."""
     best: str
     lead_ratio: float
 

@@ -1,28 +1,35 @@
-"""How often `paceline advise` is right: on drawn paths, captured under one controller.
+"""How often `paceline advise` is right, on drawn paths of which each controller wins some.
 
-    nice python tests/peers/advised.py [--seeds 1-20] [--twice]
+    nice python tests/peers/advised.py RESULTS [--engine sim] [--count 20] [--twice] [--beside]
 
-A seed is a path, a controller, and a capture at the sender or the receiver. On every fourth path,
-as `tests/fitting.py` draws them (4 to 40 Mbit/s, 10 to 120 ms, queues, losses, policers, AQMs, one
-or two flows), controllers hardly differ. So the others have one thing that parts them: losses of 1
-to 5 %, a queue of 0.03 to 0.3 BDP, or a transfer of 0.05 to 5 MB over a queue of 0.1 to 4 BDP. The
-truth is the mean goodput of each controller on the path itself, over ten seeds.
+A seed draws a path, an aim, and company that is asked for with `--beside`. The truth is the mean of
+the aim's metric of each controller on the path itself: over ten seeds simulated, and three in Linux
+in virtual time. Paths are kept by the truth alone: until each controller is the best on as many,
+on a half or more of them by 20 %. Then each path is captured under one controller, at the sender or
+at the receiver (with `--twice` under CUBIC and under BBR), and `advise` answers. With `--beside` a
+flow of CUBIC that is not in the capture shares the path, in the truth as in the recording.
 
 An answer is right if it names the best, or says "no difference" of controllers that are within 5 %
 of the best; close, if the one that it names is; open, if the best is among those that it does not
-tell apart; wrong, if something worse is called better. Beside it is the best constant answer. With
-`--twice` each path is captured under CUBIC and under BBRv3, and the two answers are compared.
+tell apart; wrong, if something worse is called better. Without an answer it is right if an end is
+the limit and the controllers are within 5 %. Beside it is the best constant answer.
+
+RESULTS is a file with a line for each truth and answer, and the same command continues it. After a
+change of `advise`, remove the lines of the answers.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import random
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,84 +39,129 @@ from paceline.study import advise, fit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from captures import Capture
-from fitting import draw
 
+#: The controllers, and by engine the seeds of a truth.
 CONTROLLERS = ("reno", "cubic", "bbr1", "bbr3")
-#: Controllers that are within this share of the best are as good.
-ALIKE = 0.95
+#: What the guest calls them.
+LINUX = {"bbr3": "bbr3-linux"}
+SEEDS = {"sim": 10, "vm": 3}
+#: Controllers that are within this share of the best are as good; the second is behind by 20 %.
+ALIKE, BEHIND = 0.95, 1 / 1.2
+#: Of as many paths, those on which each controller is the best, by 20 % or not.
+QUOTA = {True: 3, False: 2}
+KINDS = ("deep", "long", "shallow", "lossy", "policed", "aqm", "short", "acks")
+#: Their queues, in BDP.
+SIZES = {"deep": (2, 16), "long": (3, 8), "shallow": (0.03, 0.3), "policed": (1, 2), "aqm": (6, 8)}
+#: Aims, the sum of whose truths is the issue's: each controller is good for something.
+AIMS: tuple[advise.Aim, ...] = ("throughput", "latency", "sharing")
 
 
-def path(seed: int) -> tuple[str, str]:
-    """Draw a path with flows; return its kind and its scenario."""
-    if seed % 4 == 0:
-        drawn = draw(seed, captured=True)
-        return drawn.kind, drawn.text
-    rng = random.Random(f"advised {seed}")
+def draw(seed: int) -> dict[str, Any]:
+    """Draw a path with a flow, what is asked of it, and who is asked for beside it."""
+    rng = random.Random(f"advised path {seed}")
 
     def between(low: float, high: float) -> float:
         return math.exp(rng.uniform(math.log(low), math.log(high)))
 
-    kind = ("", "lossy", "shallow", "short")[seed % 4]
-    size = {"lossy": (0.5, 4), "shallow": (0.03, 0.3), "short": (0.1, 4)}[kind]
-    rate, rtt = between(4e6, 40e6), between(10e-3, 120e-3)
-    held = max(between(*size) * rate * rtt / 8, 6_000)
+    kind, aim, beside = rng.choice(KINDS), rng.choice(AIMS), rng.choice((0, 0, 1, 2))
+    rate, rtt, duration = between(4e6, 40e6), between(10e-3, 120e-3), 20
+    if kind == "long":  # For as long as CUBIC needs to take what others leave.
+        aim, beside, duration = "throughput", max(beside, 1), 60
+        rate, rtt = between(15e6, 40e6), between(60e-3, 120e-3)
+    sizes = {
+        "deep": (2, 16),
+        "long": (3, 8),
+        "shallow": (0.03, 0.3),
+        "policed": (1, 2),
+        "aqm": (6, 8),
+    }
+    size = max(between(*sizes.get(kind, (0.3, 4))) * rate * rtt / 8, 6_000)
+    queue = f'size = "{size:.0f} B"'
+    if kind == "aqm":
+        queue = f'kind = "{rng.choice(("codel", "pie"))}", {queue}'
     lines = [
         "schema = 1",
-        'run = { duration = "20 s", record = { packets = true } }',
-        f'path = {{ rate = "{rate / 1e6:.3f} Mbit/s", rtt = "{rtt * 1e3:.2f} ms",',
+        f'run = {{ duration = "{duration} s", record = {{ packets = true }} }}',
+        "[path]",
+        f'rate = "{rate / 1e6:.3f} Mbit/s"',
+        f'rtt = "{rtt * 1e3:.2f} ms"',
+        f"queue = {{ {queue} }}",
     ]
-    lines[-1] += f' queue = {{ size = "{held:.0f} B" }}'
-    lines[-1] += f', loss = "{between(1, 5):.2f} %" }}' if kind == "lossy" else " }"
-    app = f'app = {{ size = "{between(50e3, 5e6):.0f} B" }}' if kind == "short" else ""
-    return kind, "\n".join([*lines, "[[flows]]", 'cc = "cubic"', app, ""])
+    if kind == "lossy":
+        lines.append(f'loss = "{between(0.05, 5):.3f} %"')
+    if kind == "policed":
+        police, burst = rate * rng.uniform(0.3, 0.7), between(0.5, 4) * rate * rtt / 8 + 15_000
+        police_ = f'rate = "{police / 1e6:.3f} Mbit/s", burst = "{burst:.0f} B"'
+        lines.append(f"policer = {{ {police_} }}")
+    if kind == "acks":
+        lines.append(f'return = {{ loss = "{between(2, 40):.1f} %" }}')
+    lines += ["[[flows]]", 'cc = "cubic"']
+    if kind == "short":
+        lines.append(f'app = {{ size = "{between(50e3, 5e6):.0f} B" }}')
+    text = "\n".join([*lines, ""])
+    return {"seed": seed, "kind": kind, "aim": aim, "beside": beside, "text": text}
 
 
-def truth(text: str) -> dict[str, float]:
-    """Return the goodput of each controller as a share of the best one's."""
-    cases = [advise.Case(text, cc, (), seed, 0) for cc in CONTROLLERS for seed in range(1, 11)]
+#: A flow that shares the path and is in no capture.
+HIDDEN = '[[flows]]\ncc = "cubic"\n'
+
+
+def truth(drawn: dict[str, Any], engine: str) -> dict[str, float]:
+    """Return how good each controller is for the aim, as a share of the best one."""
+    aim, count = drawn["aim"], drawn["beside"]
+    company = (("cubic", count or 1),) if count or aim == "sharing" else ()
+    cases = [
+        advise.Case(drawn["text"], cc, company, seed, 0)
+        for cc in CONTROLLERS
+        for seed in range(1, SEEDS[engine] + 1)
+    ]
+    if engine == "vm":
+        cases = [replace(case, cc=LINUX.get(case.cc, case.cc)) for case in cases]
+    jobs = [case.job()._replace(backend=engine) for case in cases]
+    kept = batch.outcomes(jobs, lambda number, _, run: cases[number].measure(run))
     found: dict[str, list[float]] = {cc: [] for cc in CONTROLLERS}
-
-    class Heard(batch.Watch):
-        def finished(self, number: int, outcome: batch.Outcome) -> None:
-            found[cases[number].cc].append(outcome.kept["goodput_bps"])
-
-    def keep(number: int, _: batch.Job, run: paceline.Run) -> dict[str, float]:
-        return cases[number].measure(run)
-
-    batch.execute([case.job() for case in cases], keep, watch=Heard())
+    for number, one in enumerate(kept):
+        found[CONTROLLERS[number // SEEDS[engine]]].append(one.kept[advise.AIMS[aim]])
     means = {cc: float(np.mean(values)) for cc, values in found.items()}
+    if aim == "latency":
+        return {cc: min(means.values()) / mean for cc, mean in means.items()}
     return {cc: mean / max(means.values()) for cc, mean in means.items()}
 
 
-def answer(seed: int, text: str, cc: str) -> tuple[list[str], str]:
+def answer(drawn: dict[str, Any], cc: str, engine: str, *, hidden: bool) -> dict[str, Any]:
     """Return the controllers that advise does not tell apart from the best, and what it saw."""
+    seed = drawn["seed"]
     how = Capture(end=("sender", "receiver")[seed % 2], merged=seed // 2 % 2 == 1)
-    flows = text.count("[[flows]]")
-    settings = {f"flows.{n}.cc": cc for n in range(flows)}
-    run = paceline.run(text, seed=seed, overrides=settings)
+    text = drawn["text"] + (HIDDEN if hidden else "")
+    name = LINUX.get(cc, cc) if engine == "vm" else cc
+    run = paceline.run(text, backend=engine, seed=seed, overrides={"flows.0.cc": name})
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
         place = Path(folder) / "run.pcap"
-        how.write(run, place)
+        how.write(run, place, flows=[0])
         try:
             seen = advise.read("run.pcap", paceline.Run.capture(place))
         except fit.UnfitError as error:
-            return [], f"{how.end}: {error}"
+            return {"said": [], "how": f"{how.end}: {error}"}
     if seen.fitted is None:
-        return [], f"{how.end}: {seen.limits.sentence}"
+        return {"said": [], "limited": True, "how": f"{how.end}: {seen.limits.sentence}"}
     best = seen.fitted.judged[0]
     near = f"{best.model.name} {best.distance:.3f} ({best.spread:.3f})"
     told = f"{how.end}: {near}, {' or '.join(seen.senders)}"
     if not seen.is_near:
-        return [], f"{told}, no model is near"
-    study = advise.Study([seen], advise.Asked(CONTROLLERS), "throughput")
-    return study.run(batch.Watch()).best("throughput"), told
+        return {"said": [], "how": f"{told}, no model is near"}
+    beside = (("cubic", drawn["beside"]),) if drawn["beside"] else ()
+    asked = advise.Asked(CONTROLLERS, beside)
+    advice = advise.Study([seen], asked, drawn["aim"]).run(batch.Watch())
+    use = advice.recommended(seen.shared)
+    return {"said": advice.best(drawn["aim"]), "use": use, "how": told}
 
 
-def judged(said: list[str], true: dict[str, float]) -> str:
+def judged(told: dict[str, Any], true: dict[str, float]) -> str:
     """Return whether an answer is right."""
-    best = max(true, key=lambda cc: true[cc])
+    best, said = max(true, key=lambda cc: true[cc]), told["said"]
     if not said:
-        return "nothing said"
+        alike = told.get("limited", False) and min(true.values()) >= ALIKE
+        return "right" if alike else "nothing said"
     if said == [best] or (best in said and min(true[cc] for cc in said) >= ALIKE):
         return "right"
     if best in said:
@@ -117,41 +169,78 @@ def judged(said: list[str], true: dict[str, float]) -> str:
     return "close" if max(true[cc] for cc in said) >= ALIKE else "wrong"
 
 
+def cell(true: dict[str, float]) -> tuple[str, bool]:
+    """Return the best controller, and whether it is 20 % ahead."""
+    first, second = sorted(true, key=lambda cc: -true[cc])[:2]
+    return first, true[second] < BEHIND
+
+
+def drawn_paths(found: dict[str, dict[str, Any]], count: int, add: Any) -> list[dict[str, Any]]:
+    """Return the paths that are kept; simulate the truth of those that are not known."""
+    kept: list[dict[str, Any]] = []
+    full: Counter[tuple[str, bool]] = Counter()
+    for seed in range(1, 4000):
+        if len(kept) >= count:
+            break
+        one = found.get(f"truth {seed}") or add(f"truth {seed}", draw(seed))
+        where = cell(one["true"])
+        if full[where] < QUOTA[where[1]]:
+            full[where] += 1
+            kept.append(one)
+    return kept
+
+
 def main() -> int:
     """Compare answers with the truth, and print how many are right."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", default="1-20")
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--engine", choices=tuple(SEEDS), default="sim")
+    parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--twice", action="store_true")
+    parser.add_argument("--beside", action="store_true")
+    parser.add_argument("--truth", action="store_true", help="only draw the paths")
     options = parser.parse_args()
-    first, _, last = options.seeds.partition("-")
+    there = options.results.read_text().splitlines() if options.results.exists() else []
+    found = {one["key"]: one for one in map(json.loads, there)}
+
+    def add(key: str, value: dict[str, Any]) -> dict[str, Any]:
+        if key.startswith("truth"):
+            value["true"] = truth(value, options.engine)
+        with options.results.open("a") as file:
+            file.write(json.dumps({"key": key, **value}) + "\n")
+        return value
+
+    kept = drawn_paths(found, options.count, add)
     counts: Counter[str] = Counter()
-    constant: Counter[str] = Counter()
-    bests: Counter[str] = Counter()
-    alike = ahead = done = 0
-    for seed in range(int(first), int(last or first) + 1):
-        kind, text = path(seed)
-        true = truth(text)
-        order = sorted(true, key=lambda cc: -true[cc])
-        bests[order[0]] += 1
-        ahead += true[order[1]] < 1 / 1.2
-        done += 1
-        constant.update(cc for cc in CONTROLLERS if true[cc] >= ALIKE)
-        shown = ", ".join(f"{cc} {true[cc]:.3f}" for cc in order)
-        used = ("cubic", "bbr3") if options.twice else (random.Random(seed).choice(CONTROLLERS),)
+    uses: Counter[str] = Counter()
+    same = 0
+    for one in () if options.truth else kept:
+        seed, true = one["seed"], one["true"]
+        used = ("cubic", "bbr1") if options.twice else (CONTROLLERS[seed % 4],)
         answers = []
         for cc in used:
-            said, how = answer(seed, text, cc)
-            word = judged(said, true)
+            key = f"answer {seed} {cc}{' beside' * options.beside}"
+            told = found.get(key)
+            if told is None:
+                told = add(key, answer(one, cc, options.engine, hidden=options.beside))
+            word, use = judged(told, true), told.get("use")
             counts[word] += 1
-            answers.append(set(said))
-            print(seed, kind, cc, word.upper(), said, "|", shown, "|", how, flush=True)
-        alike += options.twice and answers[0] == answers[1]
+            uses["none" if use is None else "good" if true[use] >= ALIKE else "worse"] += 1
+            answers.append(set(told["said"]))
+            shown = ", ".join(f"{cc} {true[cc]:.3f}" for cc in sorted(true, key=lambda n: -true[n]))
+            who = f"{one['kind']}, {one['aim']}, beside {one['beside']}"
+            print(seed, who, cc, word.upper(), told["said"], use, "|", shown, "|", told["how"])
+        same += options.twice and answers[0] == answers[1]
+    cells = [cell(one["true"]) for one in kept]
     print(", ".join(f"{word} {count}" for word, count in counts.most_common()))
-    print(f"best: {dict(bests)}; 20 % ahead of the second in {ahead} of {done}")
-    for cc, count in constant.most_common(1):
-        print(f"the best constant answer, {cc}, is right (within 5 %) in {count} of {done}")
+    print("recommended:", ", ".join(f"{word} {count}" for word, count in uses.most_common()))
+    best = Counter(cc for cc, _ in cells)
+    print(f"best: {dict(best)}; 20 % ahead in {sum(far for _, far in cells)} of {len(kept)}")
+    for cc in CONTROLLERS:
+        right = sum(one["true"][cc] >= ALIKE for one in kept)
+        print(f"the constant answer {cc} is right (within 5 %) in {right} of {len(kept)}")
     if options.twice:
-        print(f"captures under CUBIC and BBRv3 give one answer in {alike} of {done}")
+        print(f"captures under CUBIC and BBR give one answer in {same} of {len(kept)}")
     return min(counts["wrong"], 1)
 
 

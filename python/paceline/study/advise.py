@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -178,7 +179,7 @@ class Recording:
             return [f"{self.name} is a scenario: its path is known."]
         told = []
         for row in of_use(run):
-            who, moved = row["label"] or f"flow {row['flow']}", row["goodput_bytes"]
+            who, moved = row["label"] or f"Flow {row['flow']}", row["goodput_bytes"]
             names = [SHADOWS[name] for name in packets.alike(self.judged.get(row["flow"], ()))]
             how = "a controller that its packets do not show"
             if names:
@@ -187,7 +188,7 @@ class Recording:
                 how = f"{self.given}, as --sender says"
             elif row["flow"] not in self.judged:
                 how = f"{row['cc']}, as the record says"
-            told.append(f"{who} sent {quantity('_bytes', moved)} with {how}.")
+            told.append(f"{who}: {quantity('_bytes', moved)}, sent with {how}.")
         values, least = seen.metrics, seen.least
         told.append(
             f"Goodput {quantity('_bps', values['goodput_bps'])}; minimum RTT "
@@ -376,16 +377,28 @@ WORDS = {
     "rate_bps": "rate",
     "rtt_s": "base RTT",
     "size_bytes": "queue",
-    "link_bps": "rate behind what loses packets",
+    "link_bps": "rate of the link",
 }
+
+
+def _cause(text: str) -> str:
+    """Return what loses packets on a path, in words."""
+    path = toml(text)["path"]
+    if "policer" in path:
+        return "a policer causes the losses"
+    if "loss" in path:
+        return "packets are lost at random"
+    kind = path.get("queue", {}).get("kind", "droptail")
+    return "a full queue causes the losses" if kind == "droptail" else f"{kind} causes the losses"
 
 
 @dataclass(frozen=True)
 class Turn:
     """A condition under which another controller is ahead."""
 
+    #: Or what loses packets, which has no value.
     parameter: str
-    value: float
+    value: float | None
     #: The value in BDP, of a queue.
     bdp: float | None
     best: str
@@ -400,21 +413,26 @@ class Turn:
             "lead_ratio": self.lead,
         }
 
-    @property
-    def sentence(self) -> str:
-        """It in words, after the aim."""
-        unit, scale = (
-            ("_ns", 1e9) if self.parameter in ("rtt_s", "target_s") else (self.parameter, 1)
-        )
-        what = f"a {fit.LABELS.get(self.parameter) or WORDS.get(self.parameter, self.parameter)}"
-        told = quantity(unit, self.value * scale)
+    def sentence(self, last: Turn | None = None) -> str:
+        """Return it in words, after the aim; with the last of several values that do the same."""
+        ends = [self] if last is None or last is self else [self, last]
+        leads = sorted({f"{100 * one.lead:.0f}" for one in ends}, key=float)
+        ahead = f"{self.best} is ahead by {' to '.join(leads)} %."
+        if self.value is None:
+            return f"if {self.parameter}, {ahead}"
+        is_time = self.parameter in ("rtt_s", "target_s")
+        unit, scale = ("_ns", 1e9) if is_time else (self.parameter, 1)
+        values = [one.value for one in ends if one.value is not None]
         if unit.endswith("_ratio"):
-            told = f"{100 * self.value:.3g} %"
-        more = "" if self.bdp is None else f" ({self.bdp:.2g} BDP)"
+            told = f"{' to '.join(f'{100 * value:.3g}' for value in values)} %"
+        else:
+            told = " to ".join(quantity(unit, value * scale) for value in values)
         if self.parameter == "loss_ratio":
-            ahead = f"{self.best} is ahead by {100 * self.lead:.0f} %."
             return f"if {told} of packets are lost at random, {ahead}"
-        return f"with {what} of {told}{more} {self.best} is ahead by {100 * self.lead:.0f} %."
+        bdps = [f"{one.bdp:.2g}" for one in ends if one.bdp is not None]
+        more = f" ({' to '.join(bdps)} BDP)" if bdps else ""
+        what = f"a {fit.LABELS.get(self.parameter) or WORDS.get(self.parameter, self.parameter)}"
+        return f"with {what} of {told}{more} {ahead}"
 
 
 @dataclass
@@ -441,6 +459,11 @@ class Row:
         values = self.values.get(metric)
         return float(np.mean(values)) if values else None
 
+    def range(self, metric: str) -> tuple[float, float] | None:
+        """Return the range of a metric over the paths without the extreme ones."""
+        values = self.values.get(metric)
+        return _range(values) if values else None
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -452,6 +475,9 @@ class Advice:
     swept: Sequence[str]
     aim: Aim
     neighbour: str
+    #: The controllers that all flows of all recordings may have, and those that any may have.
+    shared: Sequence[str] = ()
+    senders: Sequence[str] = ()
 
     def against(self, row: Row) -> tuple[float, float] | None:
         """Return the range of a candidate's change against the best without its extreme paths.
@@ -462,9 +488,7 @@ class Advice:
         sides = [one.values.get(AIMS[self.aim], ()) for one in (row, best)]
         if len(sides[0]) != len(sides[1]) or not sides[0] or min(sides[1]) <= 0:
             return None
-        changes = np.sort(np.array(sides[0]) / np.array(sides[1]) - 1)
-        out = int(len(changes) * (1 - SURE))
-        return float(changes[out]), float(changes[-1 - out])
+        return _range(list(np.array(sides[0]) / np.array(sides[1]) - 1))
 
     def best(self, aim: Aim) -> list[str]:
         """Return the candidates that nothing is better than: the one with the best mean first."""
@@ -476,18 +500,44 @@ class Advice:
         first = next(row.name for row in self.rows if row.findings[aim] is None)
         return sorted(leading, key=lambda name: name != first)
 
-    def recommended(self, shared: Sequence[str]) -> str | None:
-        """Return the controller of all senders if none is better, or else the best.
+    @property
+    def recommended(self) -> str | None:
+        """The controller of all senders if none is better, or else the best.
 
-        Of several without a difference it is the one that harms others least. Those that are worse
-        than the best have no part in it: the answer is the same without them.
+        Of several without a difference it is one beside which CUBIC loses least: of these, one that
+        sends already, or else the best. Those that are worse than the best have no part in it: the
+        answer is the same without them.
         """
         leading, rows = self.best(self.aim), {row.name: row for row in self.rows}
-        if own := [name for name in leading if name in shared]:
+        if own := [name for name in leading if name in self.shared]:
             return own[0]
         if any(_verdict(rows[name].findings[self.aim]) != "same" for name in leading):
             return None
-        return min(leading, key=lambda name: rows[name].harmed or 0.0)
+        beside = {name: rows[name].mean("neighbour_bps") or 0.0 for name in leading}
+        mild = [cc for cc in leading if beside[cc] >= (1 - TOLERANCE) * max(beside.values())]
+        mild.sort(key=lambda cc: (cc not in self.senders, -_score(rows[cc], self.aim)))
+        return mild[0]
+
+    @property
+    def conditions(self) -> list[str]:
+        """When another controller is ahead, in words: successive values together."""
+        alike = itertools.groupby(self.turns, key=lambda turn: (turn.parameter, turn.best))
+        groups = [list(turns) for _, turns in alike]
+        return [turns[0].sentence(turns[-1]) for turns in groups]
+
+    @property
+    def reason(self) -> str:
+        """The recommendation in words, after the aim."""
+        name, leading = self.recommended, self.best(self.aim)
+        if name is None:
+            names = f"{', '.join(leading[:-1])} and {leading[-1]}"
+            return f"no difference between {names} is certain, so none of them is recommended."
+        if name in self.shared:
+            return f"keep {name}, no other is certainly better."
+        if leading == [name]:
+            return f"use {name}."
+        already = " and is in use already" if name in self.senders else ""
+        return f"use {name}: no other is better, and it harms others least{already}."
 
     def sentence(self, aim: Aim) -> str:
         """Return the answer for an aim."""
@@ -495,8 +545,11 @@ class Advice:
         rows = {row.name: row for row in self.rows}
         ends = {"throughput": "the highest goodput", "latency": "the lowest 95th RTT"}
         what = ends.get(aim, "the least harm to CUBIC beside it")
+        unsure = [name for name in others if _verdict(rows[name].findings[aim]) != "same"]
         if len(others) + 1 == len(rows):
-            return f"For {aim}: no difference is certain between the controllers."
+            if unsure:
+                return f"For {aim}: no difference is certain between the controllers."
+            return f"For {aim}: the controllers do not differ by more than {_percent(TOLERANCE)}."
         behind = [row for row in self.rows if row.name not in (first, *others)]
         changes = sorted(abs(_change(row.findings[aim])) for row in behind)
         far = " to ".join(dict.fromkeys(map(_percent, (changes[0], changes[-1]))))
@@ -506,7 +559,6 @@ class Advice:
             by = f"beside {who} its goodput is {far} lower"
         if not others:
             return f"For {aim}: {first} has {what}; {by}."
-        unsure = [name for name in others if _verdict(rows[name].findings[aim]) != "same"]
         names = f"{', '.join([first, *others[:-1]])} and {others[-1]}"
         word = "but no difference between them is certain" if unsure else "without a difference"
         return f"For {aim}: {names} have {what}, {word}; {by}."
@@ -514,6 +566,13 @@ class Advice:
 
 def _percent(share: float | None) -> str:
     return "not known" if share is None else f"{100 * share:.3g} %"
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of values without as many as may contradict a difference that is certain."""
+    ranked = sorted(values)
+    out = int(len(ranked) * (1 - SURE))
+    return float(ranked[out]), float(ranked[-1 - out])
 
 
 def _change(found: Finding | None) -> float:
@@ -593,7 +652,9 @@ class Study:
 
     def __init__(self, recordings: Sequence[Recording], asked: Asked, aim: Aim) -> None:
         self.asked, self.aim = asked, aim
-        self._first = recordings[0]
+        self._first, *others = recordings
+        self._senders = list(dict.fromkeys(cc for one in recordings for cc in one.senders))
+        self._shared = [cc for cc in self._first.shared if all(cc in one.shared for one in others)]
         each = [one.paths or [one.text] * asked.paths for one in recordings]
         turns = (divmod(n, len(each)) for n in range(asked.paths))
         # Where fewer differ than are asked for, each has several seeds.
@@ -635,6 +696,8 @@ class Study:
         model, known = fitted.near[0]
         every = {"rate_bps": (fitted.rate, 0.0), "rtt_s": (fitted.rtt, 0.0)}
         every |= {n: one for n, one in fitted.unsure(model, known).items() if n in model.parameters}
+        if "link_bps" in every:
+            del every["rate_bps"]  # A bound of the same rate.
         spans = {name: fit.span(*one) for name, one in every.items()}
         least = sorted(spans, key=lambda n: spans[n][0] / spans[n][1])
         for name in least[:2]:
@@ -671,7 +734,8 @@ class Study:
         }
         advice = self.ranked(values)
         swept = list(dict.fromkeys(name for name, _, _ in self._sweep))
-        return replace(advice, turns=list(self._turns(advice, turned)), swept=swept)
+        turns = [*self._causes(advice), *self._turns(advice, turned)]
+        return replace(advice, turns=turns, swept=swept)
 
     def ranked(self, values: Values) -> Advice:
         """Rank the candidates by their metrics on the paths."""
@@ -680,7 +744,7 @@ class Study:
         for row in rows:
             row.findings |= {aim: self._against(first[aim], row.name, aim, values) for aim in AIMS}
         rows.sort(key=lambda row: -_score(row, self.aim))
-        return Advice(rows, (), [], self.aim, self.neighbour)
+        return Advice(rows, (), [], self.aim, self.neighbour, self._shared, self._senders)
 
     def _row(self, cc: str, values: Values) -> Row:
         alone, beside = values[cc, self._company], values[cc, self._beside]
@@ -690,29 +754,80 @@ class Study:
         return Row(cc, told, self._against(self.neighbour, cc, "sharing", values))
 
     def _against(self, old: str, new: str, aim: Aim, values: Values) -> Finding | None:
-        """Compare a candidate with another over the paths."""
+        """Compare a candidate with another over the paths.
+
+        Where they differ by less than what counts, neither is ahead: a candidate that is as good on
+        some paths and worse on the others is worse.
+        """
         if old == new:
             return None
         company = self._beside if aim == "sharing" else self._company
         metric = "rtt_p95_ns" if aim == "latency" else "goodput_bps"
-        sides = []
-        for cc in (old, new):
-            runs = {
-                (path,): {"metrics": {metric: one.get(AIMS[aim])}, "flows": []}
-                for path, one in values[cc, company].items()
-            }
-            sides.append(Subject(cc, {"": runs}))
-        for found in compare(sides[0], sides[1], [metric], tolerance=TOLERANCE, level=LEVEL):
-            signs = found.difference.signs if found.difference is not None else None
-            if signs is None or max(signs) >= SURE * sum(signs) or found.verdict == "same":
-                return found
-            return replace(found, verdict="unclear")
+        told = [
+            {path: one.get(AIMS[aim]) for path, one in values[cc, company].items()}
+            for cc in (old, new)
+        ]
+        alike = {
+            path: told[0][path] if _is_alike(told[0][path], one) else one
+            for path, one in told[1].items()
+        }
+        before, after, flat = (
+            Subject(cc, {"": {(n,): {"metrics": {metric: v}, "flows": []} for n, v in one.items()}})
+            for cc, one in ((old, told[0]), (new, told[1]), (new, alike))
+        )
+        how: Any = {"tolerance": TOLERANCE, "level": LEVEL}
+        for found in compare(before, after, [metric], **how):
+            (counted,) = compare(before, flat, [metric], **how)
+            signs = counted.difference.signs if counted.difference is not None else None
+            is_sure = signs is None or max(signs) >= SURE * sum(signs)
+            verdict = counted.verdict if is_sure or counted.verdict == "same" else "unclear"
+            return replace(found, verdict=verdict, p=counted.p)
         return None
 
+    def _causes(self, advice: Advice) -> Iterator[Turn]:
+        """Yield what may lose packets, if that decides which controller is the best."""
+        metric = AIMS[self.aim]
+        company = self._beside if self.aim == "sharing" else self._company
+        paths: dict[str, list[int]] = {}
+        for number, case in enumerate(self._cases):
+            if (case.cc, case.company) == (self.asked.candidates[0], company):
+                paths.setdefault(_cause(case.text), []).append(number)
+        # Which paths are of a cause; all rows have them in one order.
+        order = sorted(number for numbers in paths.values() for number in numbers)
+        for cause, numbers in paths.items() if len(paths) > 1 else ():
+            at = [order.index(number) for number in numbers]
+            means = {
+                row.name: float(np.mean([values[n] for n in at]))
+                for row in advice.rows
+                if len(values := row.values.get(metric, ())) == len(order)
+            }
+            if (turn := self._turn(advice, cause, None, means)) is not None:
+                yield turn
+
+    def _turn(
+        self, advice: Advice, name: str, value: float | None, means: Mapping[str, float]
+    ) -> Turn | None:
+        """Return that another controller is ahead of the one that is recommended, if it is.
+
+        Without a recommendation, it is ahead of all others that may be the best.
+        """
+        if len(means) < len(advice.rows) or not all(mean > 0 for mean in means.values()):
+            return None
+        sign = -1 if self.aim == "latency" else 1
+        best = max(means, key=lambda cc: sign * means[cc])
+        use = advice.recommended
+        others = [use] if use is not None else [n for n in advice.best(self.aim) if n != best]
+        lead = min(abs(means[best] / means[cc] - 1) for cc in others)
+        if lead <= TOLERANCE:
+            return None
+        bdp, fitted = None, self._first.fitted
+        if name == "size_bytes" and fitted is not None and value is not None:
+            bdp = value * 8 / fitted.path.stretches[0].guess / (fitted.rtt.value or 1.0)
+        return Turn(name, value, bdp, best, lead)
+
     def _turns(self, advice: Advice, turned: Mapping[tuple[int, str, int], Any]) -> Iterator[Turn]:
-        """Yield where another controller is ahead of all that are best over the ensemble."""
-        metric, leading = AIMS[self.aim], advice.best(self.aim)
-        fitted = self._first.fitted
+        """Yield the values of what was swept at which another controller is ahead."""
+        metric = AIMS[self.aim]
         for n, (name, value, _) in enumerate(self._sweep):
             means = {
                 cc: float(
@@ -720,16 +835,14 @@ class Study:
                 )
                 for cc in self.asked.candidates
             }
-            if any(math.isnan(mean) or mean <= 0 for mean in means.values()):
-                continue
-            sign = -1 if self.aim == "latency" else 1
-            best = max(means, key=lambda cc: sign * means[cc])
-            lead = min(abs(means[best] / means[cc] - 1) for cc in leading)
-            if best not in leading and lead > TOLERANCE:
-                bdp = None
-                if name == "size_bytes" and fitted is not None:
-                    bdp = value * 8 / fitted.path.stretches[0].guess / (fitted.rtt.value or 1.0)
-                yield Turn(name, value, bdp, best, lead)
+            if (turn := self._turn(advice, name, value, means)) is not None:
+                yield turn
+
+
+def _is_alike(one: float | None, other: float | None) -> bool:
+    if one is None or other is None or min(one, other) <= 0:
+        return one == other
+    return abs(other / one - 1) <= TOLERANCE
 
 
 def _score(row: Row, aim: Aim) -> float:

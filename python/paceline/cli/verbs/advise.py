@@ -30,7 +30,7 @@ from paceline.cli.app import (
 from paceline.cli.failure import Failure
 from paceline.cli.verbs.fit import described, show
 from paceline.kernel.controller import NAME
-from paceline.quantities import NONE, quantity
+from paceline.quantities import NONE, quantity, scale_of
 from paceline.reading import read_text
 from paceline.runs import Run, named_scenario
 from paceline.show import path
@@ -137,17 +137,16 @@ def advise(
         with console.progress("advise", len(runs)) as watch:
             advice = runs.run(watch)
     aims = [options.for_] if options.for_ else list(study.AIMS)
-    shared = _shared(near)
     recommended = None
     if advice is not None:
+        recommended = advice.recommended
+        lead.append(f"For {aim}: {advice.reason}")
+        lead += [f"For {aim}: {said}" for said in advice.conditions]
         lead += [advice.sentence(aim) for aim in aims]
-        recommended = advice.recommended(shared)
-        lead.append(f"For {aim}: {_recommendation(recommended, shared, advice.best(aim))}")
-        lead += [f"For {aim}: {turn.sentence}" for turn in advice.turns]
-    unknown = _unknown(found, near, advice, recommended)
+    unknown = _unknown(found, advice)
     folder = place.with_name(f"{place.stem}-paths")
     cases = [] if runs is None else runs.cases(recommended or asked.candidates[0])
-    commands = [again, *_commands(options, near, recommended, cases, folder)]
+    commands = [again, *_commands(options, advice, cases, folder)]
     value: answers.Advice = {
         "limited": bool(found) and not free,
         "recommended": recommended,
@@ -257,34 +256,24 @@ def _one_path(found: Sequence[study.Recording]) -> list[str]:
     return told
 
 
-def _shared(near: Sequence[study.Recording]) -> list[str]:
-    """Return the controllers that all recordings have: only these can be kept."""
-    return [cc for cc in near[0].shared if all(cc in one.shared for one in near)] if near else []
-
-
-def _recommendation(name: str | None, shared: Sequence[str], best: Sequence[str]) -> str:
-    if name is None:
-        names = f"{', '.join(best[:-1])} and {best[-1]}"
-        return f"no difference between {names} is certain, so none of them is recommended."
-    return f"keep {name}, no other is certainly better." if name in shared else f"use {name}."
-
-
-def _unknown(
-    found: Sequence[study.Recording],
-    near: Sequence[study.Recording],
-    advice: study.Advice | None,
-    recommended: str | None,
-) -> list[str]:
+def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
     """Return what the answer does not know."""
     told = [f"{one.name}: {one.run.incomplete}." for one in found if one.run and one.run.incomplete]
+    told += [
+        f"{one.name}: {note}."
+        for one in found
+        if one.run is not None and one.run.source is not None
+        for note in one.run.source["notes"]
+    ]
     told += [f"{one.name}: {note}" for one in found if one.fitted for note in one.fitted.notes]
     if any(one.fitted is not None for one in found):
         told.append(
             "If other flows shared the path, the fitted rate depends on how they reacted: beside "
             "another controller, they would take another share."
         )
-    if recommended is not None and recommended not in (*_SET, *_shared(near)):
-        told.append(f"Linux has no controller that is {recommended}: no command sets it.")
+    use = None if advice is None else advice.recommended
+    if advice is not None and use is not None and use not in (*_SET, *advice.shared):
+        told.append(f"Linux has no controller that is {use}: no command sets it.")
     if advice is not None and advice.swept:
         names = " and ".join(fit.LABELS.get(n, study.WORDS.get(n, n)) for n in advice.swept)
         more = "" if advice.turns else ": none of the values that were tried turns the answer"
@@ -308,11 +297,7 @@ def _again(recordings: Sequence[str], options: Options) -> str:
 
 
 def _commands(
-    options: Options,
-    near: Sequence[study.Recording],
-    recommended: str | None,
-    cases: Sequence[study.Case],
-    folder: Path,
+    options: Options, advice: study.Advice | None, cases: Sequence[study.Case], folder: Path
 ) -> list[str]:
     """Return the command that repeats a row's runs, and those that set the controller."""
     lines = []
@@ -323,7 +308,9 @@ def _commands(
         given += [f" --controller {shlex.quote(one)}" for one in options.controllers or ()]
         run = f"paceline run {shlex.quote(str(folder))}/$n.toml{''.join(given)} --seed $n"
         lines.append(f"for n in $(seq {len(cases)}); do {run}; done")
-    return lines if recommended in _shared(near) else lines + _SET.get(recommended or "", [])
+    if advice is None or advice.recommended in advice.shared:
+        return lines
+    return lines + _SET.get(advice.recommended or "", [])
 
 
 def _write(folder: Path, cases: Sequence[study.Case], *, force: bool) -> None:
@@ -354,6 +341,7 @@ def _row(row: study.Row) -> answers.Candidate:
     return {
         "cc": row.name,
         "metrics": {name: row.mean(name) for name in row.values},
+        "ranges": {name: _listed(row.range(name)) for name in row.values},
         "harm_ratio": 0.0 if harm is None else row.harmed,
         "harm_low_ratio": None if ends[1] is None else -ends[1],
         "harm_high_ratio": None if ends[0] is None else -ends[0],
@@ -378,20 +366,34 @@ def _cells(row: study.Row, advice: study.Advice) -> list[str]:
     found = row.findings[advice.aim]
     against = "the best"
     if found is not None:
-        word = {"worse": "", "same": "no difference: "}.get(found.verdict, "not certain: ")
         ends = advice.against(row)
-        told = NONE if ends is None else f"{100 * ends[0]:+.3g} to {100 * ends[1]:+.3g} %"
-        against = f"{word}{told}"
+        told = NONE if ends is None else f"{round(100 * ends[0]):+} to {round(100 * ends[1]):+} %"
+        against = told if found.verdict == "worse" else f"{told}, not certain"
+        if found.verdict == "same":
+            against = "no difference"
     harm, ratio = row.harmed, row.mean("retransmit_ratio")
     return [
         row.name,
-        quantity("_bps", row.mean("goodput_bps")),
+        _goodput(row),
         quantity("_ns", row.mean("rtt_p95_ns")),
         NONE if ratio is None else f"{100 * ratio:.3g} %",
         quantity("_ns", row.mean("completion_ns")),
         NONE if harm is None else f"{100 * harm:.0f} %",
         against,
     ]
+
+
+def _goodput(row: study.Row) -> str:
+    """Return the goodput, or its range where the paths do not have nearly the same."""
+    mean, ends = row.mean("goodput_bps"), row.range("goodput_bps")
+    if mean is None or ends is None or ends[1] - ends[0] <= study.TOLERANCE * mean:
+        return quantity("_bps", mean)
+    scale = scale_of("_bps", ends[1])
+    return f"{ends[0] / scale.size:.3g} to {ends[1] / scale.size:.3g} {scale.unit}"
+
+
+def _listed(ends: tuple[float, float] | None) -> list[float] | None:
+    return None if ends is None else list(ends)
 
 
 def _tell(

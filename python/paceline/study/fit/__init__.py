@@ -118,12 +118,13 @@ class Fit:
         logarithm between the ends of `span` if it has a bound.
         """
         model, known = rng.choice(self.near)
-        given = dict(model.parameters)
-        for name, (one, most) in self.unsure(model, known).items():
+        given, unsure = dict(model.parameters), self.unsure(model, known)
+        for name, (one, most) in unsure.items():
             if name in given:
                 given[name] = _draw(rng, one, most)
-        rate = self.rate
-        scale = _draw(rng, rate) / (rate.value or 1.0)
+        # A link of a rate of its own is not drawn twice.
+        scale = _draw(rng, self.rate) / (self.rate.value or 1.0)
+        scale = 1.0 if "link_bps" in unsure else scale
         return self.scenario(replace(model, parameters=given), scale, _draw(rng, self.rtt))
 
     def allowed(self, count: int, threads: int | None = None) -> list[str]:

@@ -353,7 +353,7 @@ def observe(run: Run) -> Observed:
         sent, lost = _counts(row, column)
         delivered, arrivals = column("delivered_bytes"), None
         if captured is not None:
-            delivered = covered(captured, t)
+            delivered = _spread(captured, t, covered(captured, t), row["base_rtt_ns"])
             times, sizes = _arrivals(captured, payload, header)
             arrivals = times - origin, sizes
             sent = _passed(captured, ("send", "retransmit"), payload, t)
@@ -408,6 +408,29 @@ def _pauses(flow: Flow, in_flight: Series) -> list[tuple[float, float]]:
         if last < len(flow.t) and flow.delivered[first] > 0
     ]
     return [one for one in found if one[1] - one[0] > shortest][:_PAUSES]
+
+
+def _spread(packets: pl.DataFrame, times: Series, delivered: Series, rtt_ns: int) -> Series:
+    """Return deliveries without the jump where a capture lacks packets.
+
+    What the first ACK after that covers, and no captured packet carried, arrived in that time.
+    """
+    table = packets.filter(pl.col("kind").is_in(["send", "ack"])).sort("t_ns")
+    if table.is_empty():
+        return delivered
+    is_ack = (table["kind"] == "ack").to_numpy()
+    t, first = _times(table["t_ns"]), table["seq_bytes"].cast(pl.Int64).to_numpy()
+    size = np.where(is_ack, 0, table["len_bytes"].cast(pl.Int64).to_numpy())
+    most = np.maximum.accumulate(first + size)
+    delivered = delivered.copy()
+    for last in np.flatnonzero(np.diff(t) > max(PAUSE, _PAUSE_RTTS * rtt_ns / 1e9)):
+        after = last + 1 + int(np.argmax(is_ack[last + 1 :]))
+        carried = most[last] + int(size[last + 1 : after].sum())
+        if is_ack[after] and first[after] > carried + _SEGMENT:
+            begin, end = np.searchsorted(times, [t[last], t[after]])
+            ends = [max(begin - 1, 0), min(end, len(times) - 1)]
+            delivered[begin:end] = np.interp(times[begin:end], times[ends], delivered[ends])
+    return delivered
 
 
 def _segment(packets: pl.DataFrame, row: dict[str, Any]) -> int:
