@@ -235,6 +235,37 @@ def test_a_controller_that_is_as_good_on_some_paths_and_worse_on_the_others_is_w
     assert told.best("throughput") == ["bbr1", "cubic"]
 
 
+def test_a_cause_of_the_losses_that_decides_is_told() -> None:
+    policed = UPLOAD.replace('loss = "0.5 %"', 'policer = { rate = "2 Mbit/s", burst = "30 kB" }')
+    known = advise.Recording("up.pcap", paths=[UPLOAD, policed])
+    study = advise.Study([known], advise.Asked(("cubic", "bbr1"), paths=10), "throughput")
+    values: advise.Values = {}
+    for case in study._cases:
+        # Where packets are lost at random, BBR is ahead.
+        goodput = 3e6 if case.cc == "bbr1" and "policer" not in case.text else 1e6
+        found = {"goodput_bps": goodput, "neighbour_bps": 1e6}
+        values.setdefault((case.cc, case.company), {})[case.path] = found
+    told = replace(study.ranked(values), shared=["cubic"])
+    assert told.recommended == "cubic"
+    (turn,) = study._causes(told)
+    assert turn.sentence() == "if packets are lost at random, bbr1 is ahead by 200 %."
+    assert turn.as_json()["value"] is None
+    # What is recommended anyway is no turn.
+    assert list(study._causes(replace(told, shared=["bbr1"]))) == []
+
+
+def test_the_table_has_ranges_and_says_what_does_not_differ() -> None:
+    told = ranking({"bbr1": 3.0, "cubic": 1.0, "reno": 2.97})
+    cells = {row.name: verb._cells(row, told) for row in told.rows}
+    assert re.fullmatch(r"3\.\d+ to 6\.\d+ Mbit/s", cells["bbr1"][1])
+    assert cells["bbr1"][-1] == "the best"
+    assert cells["reno"][-1] == "no difference"
+    assert re.fullmatch(r"-6\d to -6\d %", cells["cubic"][-1])
+    # Of a path that is known, there is one value.
+    alike = advise.Row("cubic", {"goodput_bps": [1e6, 1.01e6] * 6}, None, {"throughput": None})
+    assert verb._goodput(alike) == "1.005 Mbit/s"
+
+
 def test_a_recording_that_allows_few_paths_is_ranked_with_more_seeds() -> None:
     few = advise.Recording("up.pcap", paths=[UPLOAD, UPLOAD + "\n"])
     study = advise.Study([few], advise.Asked(CONTROLLERS, paths=10), "throughput")

@@ -152,8 +152,7 @@ def answer(drawn: dict[str, Any], cc: str, engine: str, *, hidden: bool) -> dict
     beside = (("cubic", drawn["beside"]),) if drawn["beside"] else ()
     asked = advise.Asked(CONTROLLERS, beside)
     advice = advise.Study([seen], asked, drawn["aim"]).run(batch.Watch())
-    use = advice.recommended(seen.shared)
-    return {"said": advice.best(drawn["aim"]), "use": use, "how": told}
+    return {"said": advice.best(drawn["aim"]), "use": advice.recommended, "how": told}
 
 
 def judged(told: dict[str, Any], true: dict[str, float]) -> str:

@@ -129,13 +129,15 @@ class Recording:
         rtts = [one.rtt for one in both if one is not None]
         if _apart(*rtts):
             told.append(
-                "base RTT ({} instead of {})".format(*(_ends("_ns", e * 1e9) for e in rtts))
+                "base RTT ({} instead of {})".format(*(fit.interval("_s", e) for e in rtts))
             )
             is_other = True
         if self.fitted is not None and other.fitted is not None:
             rates = (self.fitted.rate, other.fitted.rate)
             if _apart(*rates):
-                told.append("rate ({} instead of {})".format(*(_ends("_bps", e) for e in rates)))
+                told.append(
+                    "rate ({} instead of {})".format(*(fit.interval("_bps", e) for e in rates))
+                )
                 is_other = is_other or common < 2
         return told, is_other
 
@@ -226,13 +228,6 @@ def _apart(one: Estimate, other: Estimate) -> bool:
 def _listed(names: set[str]) -> str:
     first, *others = sorted(names)
     return f"{first} and {others[-1] if len(others) == 1 else f'{len(others)} more'}"
-
-
-def _ends(unit: str, one: Estimate) -> str:
-    if one.low is None or one.high is None:
-        bound, value = ("at most", one.high) if one.low is None else ("at least", one.low)
-        return f"{bound} {quantity(unit, value)}"
-    return f"{quantity(unit, one.low)} to {quantity(unit, one.high)}"
 
 
 def read(
@@ -420,13 +415,7 @@ class Turn:
         ahead = f"{self.best} is ahead by {' to '.join(leads)} %."
         if self.value is None:
             return f"if {self.parameter}, {ahead}"
-        is_time = self.parameter in ("rtt_s", "target_s")
-        unit, scale = ("_ns", 1e9) if is_time else (self.parameter, 1)
-        values = [one.value for one in ends if one.value is not None]
-        if unit.endswith("_ratio"):
-            told = f"{' to '.join(f'{100 * value:.3g}' for value in values)} %"
-        else:
-            told = " to ".join(quantity(unit, value * scale) for value in values)
+        told = " to ".join(fit.written(self.parameter, one.value, 3) for one in ends)
         if self.parameter == "loss_ratio":
             return f"if {told} of packets are lost at random, {ahead}"
         bdps = [f"{one.bdp:.2g}" for one in ends if one.bdp is not None]

@@ -117,19 +117,18 @@ def show(record: str, fitted: study.Fit, *, metrics: bool = True) -> None:
     for number, stretch in enumerate(fitted.stretches):
         name = "rate" if number == 0 else f"rate from {quantity('_ns', stretch.begin * 1e9)}"
         table.add_row(name, *_cells("_bps", stretch.rate))
-    table.add_row("base RTT", *_cells("_ns", fitted.rtt * 1e9))
+    table.add_row("base RTT", *_cells("_s", fitted.rtt))
     table.add_row("queue", *_cells("_bytes", fitted.size))
     table.add_row("losses", best.model.name, "")
     for name, estimate in fitted.parameters.items():
         if name in study.LABELS:
-            unit, scale = ("_ns", 1e9) if name.endswith("_s") else (name, 1.0)
-            table.add_row(f"  {study.LABELS[name]}", *_cells(unit, estimate * scale))
+            table.add_row(f"  {study.LABELS[name]}", *_cells(name, estimate))
     out.print(table)
     if not metrics:
         return
     table = console.table("Metric", "Measured", "Fitted")
     for name, value in fitted.seen.metrics.items():
-        cells = (_written(name, one) for one in (value, best.seen.metrics[name]))
+        cells = (study.written(name, one) for one in (value, best.seen.metrics[name]))
         table.add_row(plain(name), *cells)
     out.print(table)
     for note in fitted.notes:
@@ -139,15 +138,8 @@ def show(record: str, fitted: study.Fit, *, metrics: bool = True) -> None:
 def _cells(unit: str, one: study.Estimate) -> tuple[str, str]:
     if one.value is None:
         return "unknown", ""
-    value, low, high = (_written(unit, bound) for bound in (one.value, one.low, one.high))
-    if one.low is not None and one.high is not None:
-        return value, f"{low} to {high}"
-    if one.low is not None:
-        return f"at least {low}", "unknown"
-    return (f"at most {high}" if one.high is not None else value), "unknown"
-
-
-def _written(unit: str, value: float | None) -> str:
-    if value is not None and unit.endswith("_ratio"):
-        return f"{100 * value:.4g} %"
-    return quantity(unit, value)
+    if one.low is None and one.high is None:
+        return study.written(unit, one.value), "unknown"
+    told = study.interval(unit, one)
+    is_bound = one.low is None or one.high is None
+    return (told, "unknown") if is_bound else (study.written(unit, one.value), told)

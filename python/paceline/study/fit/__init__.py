@@ -21,7 +21,19 @@ from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
 from paceline.study.fit.models import BOTH, Judge, Judged, Model, Traits, traits
 from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
 
-__all__ = ["LABELS", "Estimate", "Fit", "Judged", "Model", "Path", "UnfitError", "fit", "observe"]
+__all__ = [
+    "LABELS",
+    "Estimate",
+    "Fit",
+    "Judged",
+    "Model",
+    "Path",
+    "UnfitError",
+    "fit",
+    "interval",
+    "observe",
+    "written",
+]
 
 
 @dataclass(frozen=True)
@@ -211,6 +223,23 @@ def _draw(rng: random.Random, one: Estimate, most: float = 0.0) -> float:
 def _alike(distance: float) -> float:
     """Return the distance up to which another model explains a record about as well."""
     return 1.5 * distance + 0.01
+
+
+def written(name: str, value: float | None, digits: int = 4) -> str:
+    """Return a parameter or a metric in words; its name ends in its unit."""
+    if value is not None and name.endswith("_ratio"):
+        return f"{100 * value:.{digits}g} %"
+    if value is not None and name.endswith("_s"):
+        name, value = "_ns", value * 1e9
+    return quantity(name, value)
+
+
+def interval(name: str, one: Estimate) -> str:
+    """Return the interval of an estimate, or the bound that it has, in words."""
+    if one.low is None or one.high is None:
+        bound, value = ("at most", one.high) if one.low is None else ("at least", one.low)
+        return f"{bound} {written(name, value)}"
+    return f"{written(name, one.low)} to {written(name, one.high)}"
 
 
 #: What the parameters of models are called.
