@@ -785,29 +785,39 @@ class Study:
         order = sorted(number for numbers in paths.values() for number in numbers)
         for cause, numbers in paths.items() if len(paths) > 1 else ():
             at = [order.index(number) for number in numbers]
-            means = {
-                row.name: float(np.mean([values[n] for n in at]))
+            each = {
+                row.name: [values[n] for n in at]
                 for row in advice.rows
                 if len(values := row.values.get(metric, ())) == len(order)
             }
-            if (turn := self._turn(advice, cause, None, means)) is not None:
+            if (turn := self._turn(advice, cause, None, each)) is not None:
                 yield turn
 
     def _turn(
-        self, advice: Advice, name: str, value: float | None, means: Mapping[str, float]
+        self,
+        advice: Advice,
+        name: str,
+        value: float | None,
+        values: Mapping[str, Sequence[float]],
     ) -> Turn | None:
         """Return that another controller is ahead of the one that is recommended, if it is.
 
-        Without a recommendation, it is ahead of all others that may be the best.
+        Without a recommendation, it is ahead of all others that may be the best. It is ahead if it
+        is on nearly all paths or seeds: that of a mean of a few may be chance.
         """
-        if len(means) < len(advice.rows) or not all(mean > 0 for mean in means.values()):
+        if len(values) < len(advice.rows) or not all(min(each) > 0 for each in values.values()):
             return None
         sign = -1 if self.aim == "latency" else 1
+        means = {cc: float(np.mean(each)) for cc, each in values.items()}
         best = max(means, key=lambda cc: sign * means[cc])
         use = advice.recommended
         others = [use] if use is not None else [n for n in advice.best(self.aim) if n != best]
         lead = min(abs(means[best] / means[cc] - 1) for cc in others)
-        if lead <= TOLERANCE:
+        changes = [sign * (np.array(values[best]) / np.array(values[cc]) - 1) for cc in others]
+        is_sure = len(values[best]) >= len(_SEEDS) and all(
+            np.mean(each > TOLERANCE) >= SURE for each in changes
+        )
+        if lead <= TOLERANCE or not is_sure:
             return None
         bdp, fitted = None, self._first.fitted
         if name == "size_bytes" and fitted is not None and value is not None:
@@ -818,13 +828,11 @@ class Study:
         """Yield the values of what was swept at which another controller is ahead."""
         metric = AIMS[self.aim]
         for n, (name, value, _) in enumerate(self._sweep):
-            means = {
-                cc: float(
-                    np.mean([turned[-1 - n, cc, seed].get(metric, math.nan) for seed in _SEEDS])
-                )
+            each = {
+                cc: [turned[-1 - n, cc, seed].get(metric, 0.0) for seed in _SEEDS]
                 for cc in self.asked.candidates
             }
-            if (turn := self._turn(advice, name, value, means)) is not None:
+            if (turn := self._turn(advice, name, value, each)) is not None:
                 yield turn
 
 
