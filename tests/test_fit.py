@@ -281,6 +281,20 @@ app.size = "100 kB"
 """
 
 
+def test_a_burst_of_which_only_a_bound_is_seen_is_searched() -> None:
+    path = 'rate = "100 Mbit/s", rtt = "30 ms", queue = { size = "1 bdp" }'
+    text = f"""
+        schema = 1
+        run = {{ duration = "20 s" }}
+        path = {{ {path}, policer = {{ rate = "20 Mbit/s", burst = "60 kB" }} }}
+        flows = [{{ cc = "cubic-linux" }}]
+    """
+    best = study.fit(paceline.run(text)).judged[0]
+    assert best.model.name == "policer"
+    assert best.is_near
+    assert best.model.parameters["burst_bytes"] == pytest.approx(60e3, rel=0.1)
+
+
 def test_what_a_record_does_not_say_is_a_bound() -> None:
     fitted = study.fit(paceline.run(QUIET))
     assert fitted.judged[0].model.name == "none"

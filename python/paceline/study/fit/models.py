@@ -66,7 +66,7 @@ class Model:
 #: Disciplines that control delay, with their default targets.
 _AQMS = {"codel": 0.005, "fq_codel": 0.005, "pie": 0.015}
 #: The parameters that the record does not show by itself.
-_SEARCHED = ("link_bps", "target_s")
+_SEARCHED = ("link_bps", "target_s", "burst_bytes")
 
 
 @dataclass(frozen=True)
