@@ -50,6 +50,22 @@ def test_csv_is_the_tables(recorded: paceline.Run, tmp_path: Path) -> None:
     assert set(pl.read_csv(only[1])["flow"]) == {1}
 
 
+class Programs(paceline.Run):
+    """A run whose flows are those of programs: its scenario has none."""
+
+    @property
+    def scenario_toml(self) -> str:
+        return "flows = []\n" + super().scenario_toml.partition("[[flows]]")[0]
+
+
+def test_the_flows_of_programs_are_exported_too(recorded: paceline.Run, tmp_path: Path) -> None:
+    run = Programs(recorded.inner, recorded.engine)
+    (path,) = export([run], "pcapng", tmp_path / "run.pcapng")
+    bytes_ = recorded.flows["goodput_bytes"].to_list()
+    assert paceline.Run.capture(path).flows["goodput_bytes"].to_list() == bytes_
+    assert len(export([run], "qlog", tmp_path / "qlog")) == len(bytes_)
+
+
 class Captured:
     """A capture, as dpkt reads it: by flow, what the sender sent and what came back."""
 

@@ -69,15 +69,19 @@ def headers(run: Run) -> dict[int, int]:
 
 
 def _groups(run: Run) -> Iterator[dict[str, Any]]:
-    """Return the scenario's settings of each flow."""
+    """Return the scenario's settings of each flow, or what the flows of programs usually have."""
     try:
         groups = toml(run.scenario_toml)["flows"]
         told = [({**g, "header": str(g["header"])}, int(g["count"])) for g in groups]
     except (KeyError, TypeError) as error:
         raise ValueError("its scenario has no flows") from error
-    # At most as many as there are, whatever it says.
+    # Exactly as many as there are, whatever it says.
     every = chain.from_iterable(repeat(group, count) for group, count in told)
-    yield from islice(every, run.flows.height)
+    yield from islice(chain(every, repeat(_PROGRAM)), run.flows.height)
+
+
+#: A program behind a path has no settings: headers with timestamps.
+_PROGRAM = {"header": "52 B", "ack": {"delay": "0 s"}}
 
 
 def ack_bytes(header: int, blocks: int) -> int:

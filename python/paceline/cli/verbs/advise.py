@@ -378,7 +378,7 @@ def _cells(row: study.Row, advice: study.Advice) -> list[str]:
         quantity("_ns", row.mean("rtt_p95_ns")),
         NONE if ratio is None else f"{100 * ratio:.3g} %",
         quantity("_ns", row.mean("completion_ns")),
-        NONE if harm is None else f"{100 * harm:.0f} %",
+        NONE if harm is None else f"{round(100 * harm)} %",
         against,
     ]
 
