@@ -448,7 +448,7 @@ class Row:
         values = self.values.get(metric)
         return float(np.mean(values)) if values else None
 
-    def range(self, metric: str) -> tuple[float, float] | None:
+    def range(self, metric: str) -> list[float] | None:
         """Return the range of a metric over the paths without the extreme ones."""
         values = self.values.get(metric)
         return _range(values) if values else None
@@ -468,7 +468,7 @@ class Advice:
     shared: Sequence[str] = ()
     senders: Sequence[str] = ()
 
-    def against(self, row: Row) -> tuple[float, float] | None:
+    def against(self, row: Row) -> list[float] | None:
         """Return the range of a candidate's change against the best without its extreme paths.
 
         At each end as many are left out as may contradict a difference that is certain.
@@ -557,11 +557,11 @@ def _percent(share: float | None) -> str:
     return "not known" if share is None else f"{100 * share:.3g} %"
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
+def _range(values: Sequence[float]) -> list[float]:
     """Return the ends of values without as many as may contradict a difference that is certain."""
     ranked = sorted(values)
     out = int(len(ranked) * (1 - SURE))
-    return float(ranked[out]), float(ranked[-1 - out])
+    return [float(ranked[out]), float(ranked[-1 - out])]
 
 
 def _change(found: Finding | None) -> float:

@@ -341,7 +341,7 @@ def _row(row: study.Row) -> answers.Candidate:
     return {
         "cc": row.name,
         "metrics": {name: row.mean(name) for name in row.values},
-        "ranges": {name: _listed(row.range(name)) for name in row.values},
+        "ranges": {name: row.range(name) for name in row.values},
         "harm_ratio": 0.0 if harm is None else row.harmed,
         "harm_low_ratio": None if ends[1] is None else -ends[1],
         "harm_high_ratio": None if ends[0] is None else -ends[0],
@@ -390,10 +390,6 @@ def _goodput(row: study.Row) -> str:
         return quantity("_bps", mean)
     scale = scale_of("_bps", ends[1])
     return f"{ends[0] / scale.size:.3g} to {ends[1] / scale.size:.3g} {scale.unit}"
-
-
-def _listed(ends: tuple[float, float] | None) -> list[float] | None:
-    return None if ends is None else list(ends)
 
 
 def _tell(
