@@ -44,7 +44,7 @@ from captures import Capture
 #: The controllers, and by engine the seeds of a truth.
 CONTROLLERS = ("reno", "cubic", "bbr1", "bbr3")
 #: What the guest calls them.
-LINUX = {"bbr3": "bbr3-linux"}
+LINUX = {"bbr3": "bbr3-linux", "cubic-linux": "cubic"}
 SEEDS = {"sim": 10, "vm": 3}
 #: Each has paths of its own.
 FIRST = {"sim": 1, "vm": 5001}
@@ -112,14 +112,17 @@ HIDDEN = '[[flows]]\ncc = "cubic"\n'
 def truth(drawn: dict[str, Any], engine: str) -> dict[str, float]:
     """Return how good each controller is for the aim, as a share of the best one."""
     aim, count = drawn["aim"], drawn["beside"]
-    company = (("cubic", count or 1),) if count or aim == "sharing" else ()
+    company = (("cubic", count),) if count else ()
+    if aim == "sharing" and not count:
+        company = ((advise.NEIGHBOURS[0], 1),)
     cases = [
         advise.Case(drawn["text"], cc, company, seed, 0)
         for cc in CONTROLLERS
         for seed in range(1, SEEDS[engine] + 1)
     ]
     if engine == "vm":
-        cases = [replace(case, cc=LINUX.get(case.cc, case.cc)) for case in cases]
+        company = tuple((LINUX.get(cc, cc), n) for cc, n in company)
+        cases = [replace(case, cc=LINUX.get(case.cc, case.cc), company=company) for case in cases]
     jobs = [case.job()._replace(backend=engine) for case in cases]
     kept = batch.outcomes(jobs, lambda number, _, run: cases[number].measure(run))
     found: dict[str, list[float]] = {cc: [] for cc in CONTROLLERS}

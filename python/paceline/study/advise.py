@@ -641,9 +641,9 @@ class Study:
 
     def __init__(self, recordings: Sequence[Recording], asked: Asked, aim: Aim) -> None:
         self.asked, self.aim = asked, aim
-        self._first, *others = recordings
+        self._first, *more = recordings
         self._senders = list(dict.fromkeys(cc for one in recordings for cc in one.senders))
-        self._shared = [cc for cc in self._first.shared if all(cc in one.shared for one in others)]
+        self._shared = [cc for cc in self._first.shared if all(cc in one.shared for one in more)]
         each = [one.paths or [one.text] * asked.paths for one in recordings]
         turns = (divmod(n, len(each)) for n in range(asked.paths))
         # Where fewer differ than are asked for, each has several seeds.
