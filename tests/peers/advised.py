@@ -123,16 +123,7 @@ def truth(drawn: dict[str, Any], engine: str) -> dict[str, float]:
     if engine == "vm":
         company = tuple((LINUX.get(cc, cc), n) for cc, n in company)
         cases = [replace(case, cc=LINUX.get(case.cc, case.cc), company=company) for case in cases]
-    jobs = []
-    for case in cases:
-        # A path that draws nothing is the same with each seed: its flows meet at other times.
-        rng = random.Random(case.seed)
-        starts = [
-            (f"flows.{n}.start", f"{rng.uniform(0, 300):.0f} ms")
-            for n in range(1, 1 + len(company))
-        ]
-        job = case.job()._replace(backend=engine)
-        jobs.append(job._replace(overrides=(*job.overrides, *starts)))
+    jobs = [case.job()._replace(backend=engine) for case in cases]
     kept = batch.outcomes(jobs, lambda number, _, run: cases[number].measure(run))
     found: dict[str, list[float]] = {cc: [] for cc in CONTROLLERS}
     for number, one in enumerate(kept):

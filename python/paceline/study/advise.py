@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -12,7 +13,7 @@ from paceline import answers, batch, guests
 from paceline.errors import NoTableError
 from paceline.later import numpy as np
 from paceline.later import polars as pl
-from paceline.quantities import exact_time, quantity, scale_of
+from paceline.quantities import duration_ns, exact_time, quantity, scale_of
 from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study import fit
@@ -46,6 +47,8 @@ SURE, LEVEL = 0.9, 0.01
 #: Paths in the ensemble, and what they are multiplied by to look for the turn of an answer.
 PATHS = 12
 _AROUND = (-0.25, 0.1, 0.5, 0.9, 1.25)
+#: Company starts within this many RTTs of the recording's flows.
+_MEET = 2
 #: How many times longer than the recording a transfer of its size may take.
 LONGER = 3
 #: Seeds of each of those paths.
@@ -595,9 +598,13 @@ class Case:
 
     def job(self) -> batch.Job:
         """Return the job that runs it."""
-        given = self.given
+        given, rng = self.given, random.Random(self.seed)
+        # A path that draws nothing would be the same with each seed: flows meet at other times.
+        rtt = duration_ns(toml(self.text).get("path", {}).get("rtt", "0 s"))
         text = self.text + "".join(
-            f'\n[[flows]]\ncc = "{name}"\ncount = {count}\n' for name, count in self.company
+            f'\n[[flows]]\ncc = "{name}"\ncount = {count}\n'
+            f'start = "{exact_time(rng.uniform(0, _MEET) * rtt)}"\n'
+            for name, count in self.company
         )
         length = guests.check(text, "advised.toml", given, sweep=False).duration_ns
         if all("size" in flow.get("app", ()) for flow in toml(self.text)["flows"]):
