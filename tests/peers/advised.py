@@ -109,10 +109,10 @@ def draw(seed: int) -> dict[str, Any]:
 HIDDEN = '[[flows]]\ncc = "cubic"\n'
 
 
-def truth(drawn: dict[str, Any], engine: str) -> dict[str, float]:
+def truth(drawn: dict[str, Any], engine: Any) -> dict[str, float]:
     """Return how good each controller is for the aim, as a share of the best one."""
     aim, count = drawn["aim"], drawn["beside"]
-    company = (("cubic", count),) if count else ()
+    company: advise.Company = (("cubic", count),) if count else ()
     if aim == "sharing" and not count:
         company = ((advise.NEIGHBOURS[0], 1),)
     cases = [
@@ -134,7 +134,7 @@ def truth(drawn: dict[str, Any], engine: str) -> dict[str, float]:
     return {cc: mean / max(means.values()) for cc, mean in means.items()}
 
 
-def answer(drawn: dict[str, Any], cc: str, engine: str, *, hidden: bool) -> dict[str, Any]:
+def answer(drawn: dict[str, Any], cc: str, engine: Any, *, hidden: bool) -> dict[str, Any]:
     """Return the controllers that advise does not tell apart from the best, and what it saw."""
     seed = drawn["seed"]
     how = Capture(end=("sender", "receiver")[seed % 2], merged=seed // 2 % 2 == 1)
