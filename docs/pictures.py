@@ -56,6 +56,9 @@ class Panel:
     #: The points of an axis that are enough, by its keys; and what they are called.
     kept: dict[str, tuple[str, ...]] = field(default_factory=dict)
     points: tuple[float, ...] = ()
+    #: Names of points that are no numbers: no line joins them. And the highest value.
+    names: tuple[str, ...] = ()
+    top: float = 1
     #: Lines over the time of seed 1, by label: a case, and the query that gives x and y.
     time: tuple[tuple[str, str], ...] = ()
     query: str = ""
@@ -118,18 +121,27 @@ class Panel:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(LogFormatter())
         else:
-            axes.set_ylim(0, 1 if self.sweep else None)
+            axes.set_ylim(0, self.top if self.sweep else None)
+        if self.names:
+            axes.set_xticks(range(len(self.names)), self.names)
+            axes.set_xlim(-0.5, len(self.names) - 0.5)
+            axes.minorticks_off()
         self.more(axes, result)
 
     def _line(self, axes: Axes, line: Line, colour: str, index: int) -> None:
-        xs = self.points or [float(point.split()[0]) for point in line.points]
+        count = len(self.sweep)
+        if self.names:
+            xs = [at + (index - (count - 1) / 2) * 0.12 for at in range(len(self.names))]
+        else:
+            xs = list(self.points) or [float(point.split()[0]) for point in line.points]
         means = [value.mean for value in line.values]
         ends = [
             [max(value.mean - value.low, 0.0) for value in line.values],
             [max(value.high - value.mean, 0.0) for value in line.values],
         ]
         look: dict[str, Any] = {"marker": MARKS[index], "markersize": 4, "capsize": 2.5}
-        look |= {"color": colour, "linestyle": "solid" if index < 3 else (0, (2, 2))}
+        joined = "solid" if index < 3 else (0, (2, 2))
+        look |= {"color": colour, "linestyle": "none" if self.names else joined}
         axes.errorbar(xs, means, yerr=ends, label=line.label, **look)
 
 
@@ -178,6 +190,23 @@ def _theory(axes: Axes, result: Result) -> None:
         axes.plot([gain], [run.measured], "o", color=colour, markersize=6, label=label)
     _at(2, "double")(axes, result)
     axes.set_ylim(1.8, 2.2)
+
+
+def _responses(peer: str) -> tuple[tuple[str, str], ...]:
+    """Return the lines of the responses to ECN beside a flow."""
+    names = {"none": "none", "alpha": "alpha", "loss": "loss", "linux": "BBRv3 (Linux)"}
+    return tuple((label, f"{case}_{peer}.share_ratio") for case, label in names.items())
+
+
+def _rules(peer: str) -> tuple[tuple[str, str], ...]:
+    """Return the lines of Linux's rules for marks, one of them changed, beside a flow."""
+    names = {
+        "linux": "BBRv3 (Linux)",
+        "quiet": "no probe at a mark",
+        "early": "UP ends at 2 % of marks",
+        "both": "both",
+    }
+    return tuple((label, f"{case}_{peer}.share_ratio") for case, label in names.items())
 
 
 #: Of the cells of fair-share pacing, every second spread of RTTs, at 125 Mbit/s.
@@ -347,6 +376,79 @@ SHEETS: dict[str, tuple[Panel, ...]] = {
             points=(0.18, 0.22, 0.26, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7),
         ),
     ),
+    "filter": (
+        Panel(
+            claim="H1-cost",
+            title="One BBRv3 flow beside one CUBIC; 10 Mbit/s, 40 ms",
+            xlabel="buffer (BDP)",
+            ylabel="share of BBRv3",
+            sweep=(
+                ("draft", "cubic_base.flows[0].share_ratio"),
+                ("on entering DOWN", "cubic_down.flows[0].share_ratio"),
+            ),
+            names=("1", "2", "8", "32"),
+        ),
+    ),
+    "probe-rtt": (
+        Panel(
+            claim="H3",
+            title="Eight BBRv3 flows; 50 Mbit/s, 30 BDP of buffer",
+            xlabel="base RTT",
+            ylabel="share with inflated min_rtt",
+            sweep=(
+                ("5 s, 10 s", "draft['8', :, '30 bdp'].inflated_ratio"),
+                ("5 s, 20 s", "twenty['8', :, '30 bdp'].inflated_ratio"),
+                ("10 s, 10 s", "equal['8', :, '30 bdp'].inflated_ratio"),
+                ("10 s, 10 s, min_rtt before", "prior['8', :, '30 bdp'].inflated_ratio"),
+            ),
+            kept={"flows.0.count": ("8",), "path.queue.size": ("30 bdp",)},
+            names=("10 ms", "40 ms", "100 ms"),
+            top=1.6,
+        ),
+    ),
+    "gain": (
+        Panel(
+            claim="B2-gain",
+            title="Four flows of Linux's BBRv3, cwnd gain 2; 50 Mbit/s, 40 ms, 100 BDP",
+            xlabel="pacing gain of ProbeBW_DOWN",
+            ylabel="runs that converge",
+            sweep=(("20 seeds", "defined(g.convergence_ns)"),),
+            names=(".75", ".8", ".85", ".9", ".95"),
+            top=1.05,
+        ),
+    ),
+    "spurious-loss": (
+        Panel(
+            claim="H4",
+            title="max_bw after packets were held; 20 Mbit/s, 40 ms, 2 BDP of buffer",
+            xlabel="packets held, and for how long",
+            ylabel="max_bw over the link's rate",
+            sweep=(
+                ("draft", "draft.over_ratio"),
+                ("pull request 56", "pr.over_ratio"),
+                ("draft, no undo", "blind.over_ratio"),
+                ("pull request 56, no undo", "blind_pr.over_ratio"),
+            ),
+            names=("10\n60 ms", "30\n60 ms", "130\n60 ms", "130\n600 ms", "all\n600 ms"),
+            top=2.2,
+        ),
+    ),
+    "ecn": tuple(
+        Panel(
+            claim=claim,
+            title=f"Beside {peer}; 20 Mbit/s, 40 ms, 4 BDP of buffer",
+            xlabel="queue",
+            ylabel="share of the link",
+            sweep=sweep,
+            names=("CoDel", "RED", "step"),
+            top=1.05,
+        )
+        for claim, peer, sweep in (
+            ("H5", "CUBIC with ECN", _responses("cubic")),
+            ("H5", "DCTCP", _responses("dctcp")),
+            ("H5-linux", "DCTCP, Linux's rules changed", _rules("dctcp")),
+        )
+    ),
 }
 
 
@@ -354,7 +456,9 @@ def sheet(panels: tuple[Panel, ...], results: list[Result]) -> Drawing:
     """Draw panels one below the other."""
     with styled(None, **SETTINGS):
         figure = canvas(WIDTH, HEIGHT * len(panels), "")
-        for axes, panel, result in zip(figure.subplots(len(panels)), panels, results, strict=True):
+        for axes, panel, result in zip(
+            figure.subplots(len(panels), squeeze=False)[:, 0], panels, results, strict=True
+        ):
             panel.draw(axes, result)
             axes.legend(loc="best", handlelength=1.6)
         return literal(figure)

@@ -101,8 +101,8 @@ impl<const V: u8> Core<V> {
             && !self.loss_in_cycle
             && sk.ca_state == CaState::Open
         {
-            // Marks have ceased: the first round grows by about this much. The logarithm of 0 is
-            // -1, in a field of 5 bits.
+            // Linux means a cycle whose marks have ceased, but asks only whether it had one. The
+            // first round grows by about this much. The logarithm of 0 is -1, in a field of 5 bits.
             let volume = scaled(self.inflight_hi, reprobe_gain);
             self.start_bw_probe_refill(sk, volume.checked_ilog2().unwrap_or(31));
             return true;
