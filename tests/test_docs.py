@@ -312,16 +312,17 @@ z
     )
 
 
-def test_the_page_of_claims_shows_a_picture_of_each_source() -> None:
+def test_the_page_of_claims_or_of_a_question_shows_each_picture() -> None:
     pictures = load("pictures")
     page = (ROOT / "docs" / "claims.md").read_text()
+    questions = [path.read_text() for path in (ROOT / "docs" / "questions").glob("*.md")]
     known = {claim.id: claim for claim in load_claims(ROOT / "claims")}
     verdict = "reproduced under a stated assumption" if known["B1"].choice else "reproduced"
     drawn, table = page.split("```\n")[1], page.split("\n| B1 |")[1].splitlines()[0]
     assert " ".join(line[73:] for line in drawn.splitlines()[1:]) == verdict
     assert table.endswith(f"| {verdict} |")
     for name, panels in pictures.SHEETS.items():
-        assert f"](claims/{name}.svg)" in page
+        assert any(f"claims/{name}.svg)" in text for text in (page, *questions))
         svg = (ROOT / "docs" / "claims" / f"{name}.svg").read_text()
         texts = {html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}
         for panel in panels:
