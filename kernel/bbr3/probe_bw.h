@@ -62,7 +62,7 @@ static __always_inline bool is_time_to_probe_bw(struct bbr3 *b, const struct bbr
 {
     if (options.ecn_reprobe_gain > 0 && b->ecn_eligible && b->ecn_in_cycle && !b->loss_in_cycle &&
         c->recovery == CA_OPEN) {
-        /* Marks have ceased: the first round grows by about this much. The logarithm of 0 is -1, in 5 bits. */
+        /* Whether or not marks have ceased: the first round grows by about this much. The logarithm of 0 is -1, in 5 bits. */
         u32 volume = scaled(b->inflight_longterm, options.ecn_reprobe_gain);
 
         start_probe_bw_refill(b, c, volume ? log2_floor(volume) : 31);

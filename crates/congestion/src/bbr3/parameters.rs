@@ -11,7 +11,7 @@ choice! {
         None = "none" default,
         /// Linux's: a share of inflight_shortterm by the average of the marked share, as in DCTCP;
         /// more than half of a sample ends a probe, two rounds of at least half end Startup. The
-        /// probe that Linux starts once marks cease is not included.
+        /// probe that Linux starts after a cycle with a mark is not included.
         Alpha = "alpha",
         /// A mark is a loss rate above LossThresh, as the draft's issue 7 proposes.
         Loss = "loss",
