@@ -7,6 +7,7 @@ import os
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conftest import Command
@@ -146,7 +147,7 @@ def test_a_path_is_clean_between_its_changes() -> None:
     assert all(found.t[first] >= 4.0)
     assert all((found.t[last] - found.t[first]).round(3) == 5.0)
     # Two flows have half of 3 Mbit/s each, less headers: 8 s of it are 1.448 MB.
-    at = [int(abs(found.t - time).argmin()) for time in (5.0, 13.0)]
+    at = [int(np.argmin(abs(found.t - time))) for time in (5.0, 13.0)]
     assert found.fair[at[1]] - found.fair[at[0]] == pytest.approx(1.5e6 * 1448 / 1500, rel=1e-3)
     lossy = seen(SPACE.partition("[sweep]")[0].replace("[path]", '[path]\nloss = "0.1 %"'))
     assert lossy.unclean.all()

@@ -884,7 +884,7 @@ def draw(advice: Advice) -> Figure:
             sizes, turns = np.linalg.eigh(np.cov(points))
             width, height = 2 * np.sqrt(np.maximum(sizes, 0.0))
             angle = float(np.degrees(np.arctan2(turns[1, 0], turns[0, 0])))
-            middle = points.mean(axis=1)
+            middle = float(np.mean(points[0])), float(np.mean(points[1]))
             shape = Ellipse(middle, width, height, angle=angle, facecolor=colour, alpha=0.15)
             axes.add_patch(shape)
             axes.plot(*middle, "o", color=colour, markersize=4, label=row.name)

@@ -143,7 +143,7 @@ def before_losses(seen: Observed, lost: Series) -> Series:
     for number, index in enumerate(at):
         # A lost packet left its sender an RTT earlier, and detection may take another RTT.
         back = round(((seen.least or 0.0) + float(waits[index])) * 1.5 / seen.step) + 2
-        longest[number] = waits[max(index - back, 0) : index + 1].max()
+        longest[number] = np.max(waits[max(index - back, 0) : index + 1])
     return longest
 
 

@@ -423,11 +423,11 @@ def _spread(packets: pl.DataFrame, times: Series, delivered: Series, rtt_ns: int
     size = np.where(is_ack, 0, table["len_bytes"].cast(pl.Int64).to_numpy())
     most = np.maximum.accumulate(first + size)
     delivered = delivered.copy()
-    for last in np.flatnonzero(np.diff(t) > max(PAUSE, _PAUSE_RTTS * rtt_ns / 1e9)):
+    for last in map(int, np.flatnonzero(np.diff(t) > max(PAUSE, _PAUSE_RTTS * rtt_ns / 1e9))):
         after = last + 1 + int(np.argmax(is_ack[last + 1 :]))
         carried = most[last] + int(size[last + 1 : after].sum())
         if is_ack[after] and first[after] > carried + _SEGMENT:
-            begin, end = np.searchsorted(times, [t[last], t[after]])
+            begin, end = np.searchsorted(times, [t[last], t[after]]).tolist()
             ends = [max(begin - 1, 0), min(end, len(times) - 1)]
             delivered[begin:end] = np.interp(times[begin:end], times[ends], delivered[ends])
     return delivered
@@ -519,7 +519,7 @@ def covered(packets: pl.DataFrame, times: Series) -> Series:
     held: list[tuple[int, int]] = []
     # Most ACKs have no block, and then there is nothing to keep.
     ends = start + acks["len_bytes"].cast(pl.Int64).to_numpy()
-    blocks = np.flatnonzero(~is_ack)
+    blocks = [int(one) for one in np.flatnonzero(~is_ack)]
     for index, at in enumerate(blocks):
         low, high = int(start[at]), int(ends[at])
         before = int(total[at])
