@@ -8,6 +8,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -209,3 +210,10 @@ def test_a_mutant_that_survives_needs_its_reason(
     assert page.read_text().count("\n| kills |") == 1
     assert soak.survivors() == before
     assert all(f"| `{reader}`, " in page.read_text() for reader in soak.FUZZ)
+
+
+def test_the_oldest_rust_and_python_run_all_tests() -> None:
+    rust = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    oldest = f'{{ rust: "{rust}", python: "{python.removeprefix(">=")}" }}'
+    assert oldest in (ROOT / ".github" / "workflows" / "tests.yml").read_text()
