@@ -460,9 +460,11 @@ def test_where_nothing_can_be_created_a_verb_ends(
         verb = verb.replace(word, value)
     command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m paceline {verb}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=300)
-    # Who is not root may not write to /proc, and `run` says so before it runs.
-    why = ("No such file or directory", "/proc is not a folder you can write to")
-    assert any(each in done.stderr for each in why), done.stderr
+    why = "No such file or directory"
+    if place == "/proc/x" and verb.startswith("run") and os.geteuid() != 0:
+        # Only root may write to /proc, and `run` says so before it runs.
+        why = "/proc is not a folder you can write to"
+    assert why in done.stderr, done.stderr
     # A file whose folder is missing is a wrong option.
     assert done.returncode == (2 if "mkdir -p" in done.stderr else 1)
 

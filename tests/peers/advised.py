@@ -41,10 +41,10 @@ from paceline.study import advise, fit
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from captures import Capture
 
-#: The controllers, and by engine the seeds of a truth.
 CONTROLLERS = ("reno", "cubic", "bbr1", "bbr3")
 #: What the guest calls them.
 LINUX = {"bbr3": "bbr3-linux", "cubic-linux": "cubic"}
+#: The seeds of a truth, by engine.
 SEEDS = {"sim": 10, "vm": 3}
 #: Each has paths of its own.
 FIRST = {"sim": 1, "vm": 5001}
@@ -71,14 +71,7 @@ def draw(seed: int) -> dict[str, Any]:
     if kind == "long":  # For as long as CUBIC needs to take what others leave.
         aim, beside, duration = "throughput", max(beside, 1), 60
         rate, rtt = between(15e6, 40e6), between(60e-3, 120e-3)
-    sizes = {
-        "deep": (2, 16),
-        "long": (3, 8),
-        "shallow": (0.03, 0.3),
-        "policed": (1, 2),
-        "aqm": (6, 8),
-    }
-    size = max(between(*sizes.get(kind, (0.3, 4))) * rate * rtt / 8, 6_000)
+    size = max(between(*SIZES.get(kind, (0.3, 4))) * rate * rtt / 8, 6_000)
     queue = f'size = "{size:.0f} B"'
     if kind == "aqm":
         queue = f'kind = "{rng.choice(("codel", "pie"))}", {queue}'
@@ -94,8 +87,8 @@ def draw(seed: int) -> dict[str, Any]:
         lines.append(f'loss = "{between(0.05, 5):.3f} %"')
     if kind == "policed":
         police, burst = rate * rng.uniform(0.3, 0.7), between(0.5, 4) * rate * rtt / 8 + 15_000
-        police_ = f'rate = "{police / 1e6:.3f} Mbit/s", burst = "{burst:.0f} B"'
-        lines.append(f"policer = {{ {police_} }}")
+        bucket = f'rate = "{police / 1e6:.3f} Mbit/s", burst = "{burst:.0f} B"'
+        lines.append(f"policer = {{ {bucket} }}")
     if kind == "acks":
         lines.append(f'return = {{ loss = "{between(2, 40):.1f} %" }}')
     lines += ["[[flows]]", 'cc = "cubic"']
@@ -109,9 +102,9 @@ def draw(seed: int) -> dict[str, Any]:
 HIDDEN = '[[flows]]\ncc = "cubic"\n'
 
 
-def truth(drawn: dict[str, Any], engine: Any) -> dict[str, float]:
+def truth(drawn: dict[str, Any], engine: Any, *, hidden: bool) -> dict[str, float]:
     """Return how good each controller is for the aim, as a share of the best one."""
-    aim, count = drawn["aim"], drawn["beside"]
+    aim, count = drawn["aim"], drawn["beside"] + hidden
     company: advise.Company = (("cubic", count),) if count else ()
     if aim == "sharing" and not count:
         company = ((advise.NEIGHBOURS[0], 1),)
@@ -185,7 +178,7 @@ def cell(true: dict[str, float]) -> tuple[str, bool]:
 
 
 def drawn_paths(
-    found: dict[str, dict[str, Any]], first: int, count: int, add: Any
+    found: dict[str, dict[str, Any]], first: int, count: int, more: str, add: Any
 ) -> list[dict[str, Any]]:
     """Return the paths that are kept; simulate the truth of those that are not known."""
     kept: list[dict[str, Any]] = []
@@ -193,7 +186,8 @@ def drawn_paths(
     for seed in range(first, first + 4000):
         if len(kept) >= count:
             break
-        one = found.get(f"truth {seed}") or add(f"truth {seed}", draw(seed))
+        key = f"truth {seed}{more}"
+        one = found.get(key) or add(key, draw(seed))
         where = cell(one["true"])
         if full[where] < QUOTA[where[1]]:
             full[where] += 1
@@ -216,12 +210,13 @@ def main() -> int:
 
     def add(key: str, value: dict[str, Any]) -> dict[str, Any]:
         if key.startswith("truth"):
-            value["true"] = truth(value, options.engine)
+            value["true"] = truth(value, options.engine, hidden=options.beside)
         with options.results.open("a") as file:
             file.write(json.dumps({"key": key, **value}) + "\n")
         return value
 
-    kept = drawn_paths(found, FIRST[options.engine], options.count, add)
+    more = " beside" * options.beside
+    kept = drawn_paths(found, FIRST[options.engine], options.count, more, add)
     counts: Counter[str] = Counter()
     uses: Counter[str] = Counter()
     same = 0
@@ -230,7 +225,7 @@ def main() -> int:
         used = ("cubic", "bbr1") if options.twice else (CONTROLLERS[seed % 4],)
         answers = []
         for cc in used:
-            key = f"answer {seed} {cc}{' beside' * options.beside}"
+            key = f"answer {seed} {cc}{more}"
             told = found.get(key)
             if told is None:
                 told = add(key, answer(one, cc, options.engine, hidden=options.beside))

@@ -73,7 +73,8 @@ parameters! {
         /// Fraction of packets marked above which in flight is too high; zero disables it
         /// (bbr_ecn_thresh)
         ecn_thresh: In256ths(0, 255) = BBR_UNIT / 2;
-        /// Growth of inflight_hi if a cycle with a mark and no loss probes again at once; zero disables that (bbr_ecn_reprobe_gain)
+        /// Growth of inflight_hi if a cycle with a mark and no loss probes again at once; zero
+        /// disables that (bbr_ecn_reprobe_gain)
         ecn_reprobe_gain: In256ths(0, 511) = if V == 2 { 0 } else { BBR_UNIT / 2 };
         /// Rounds above ecn_thresh that end STARTUP; 0 disables it (bbr_full_ecn_cnt)
         full_ecn_cnt: Count(0, 3) = 2;
