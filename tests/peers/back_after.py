@@ -12,8 +12,8 @@ With `--any` the paths have two to five disturbances of any kind, and one to fou
 controller (`drawn.changes`). The goodput of all flows over a second has to be at 80 % of what the
 same flows have when they start with two packets as the last disturbance ends: within twice the
 time that they need, a second, and five more for BBR's next ProbeRTT. It prints, for each
-controller, how many are back in time, late, or pinned: below a tenth from 10 to 20 s after the end.
-A loss-based controller is late by its rule wherever the loss left it in congestion avoidance.
+controller, how many are back in time, and what holds the others when they are due (`held_by`). It
+exits with 1 if recovery does, or a window does not grow.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 import drawn
+import polars as pl
 
 import paceline
 
@@ -86,40 +87,62 @@ def back(goodput: list[float], rate: float) -> float:
     return math.inf
 
 
-def any_change(seed: int) -> tuple[str, float, float, bool]:
-    """Return a drawn path's controller, the times until it is back, and whether it is pinned."""
+def held_by(run: paceline.Run, since: float, until: float, rate: float) -> str:
+    """Return what holds the flows in a stretch of time, in seconds, if `rate` Mbit/s is right.
+
+    `recovery`, if the flows are in Recovery or Loss for a tenth of it. Of BBR `max_bw too low` or
+    `too high`, by a fifth, or `bounds`. Of a loss-based controller `avoidance`, its growth in Open,
+    or `no growth`, if without a loss no window is larger at the end.
+    """
+    part = run.samples.filter(pl.col("t_ns").is_between(since * 10**9, until * 10**9))
+    if not part.height or part["ca_state"].is_in(["Recovery", "Loss"]).mean() >= 0.1:
+        return "recovery"
+    known = part["max_bw_bps"].drop_nulls() if "max_bw_bps" in part.columns else None
+    if known is None or known.is_empty():
+        first, last = pl.col("cwnd_bytes").first(), pl.col("cwnd_bytes").last()
+        lost = pl.col("lost_packets").last() - pl.col("lost_packets").first()
+        grew = part.sort("t_ns").group_by("flow").agg((last > first) | (lost > 0))
+        return "avoidance" if grew["cwnd_bytes"].any() else "no growth"
+    flows = part.group_by("flow").agg(pl.col("max_bw_bps").cast(pl.Float64).median())
+    over = flows["max_bw_bps"].sum() / 1e6 / rate
+    return "max_bw too low" if over < 0.8 else "max_bw too high" if over > 1.2 else "bounds"
+
+
+def any_change(seed: int) -> tuple[str, float, float, str]:
+    """Return a drawn path's controller, the times until it is back, and what holds it if late."""
     path = drawn.changes(seed)
     cc = re.findall('cc = "(.*?)"', path.flows[0])[0]
     path.flows = [re.sub('cc = ".*?"', f'cc = "{cc}"', one) for one in path.flows]
     end = max(at for at, _ in path.ends)
     path.duration = round(end) + AFTER + 1
-    disturbed = total(paceline.run(path.toml(), seed=1), end)
+    run = paceline.run(path.toml(), seed=1)
     start = f'start = "{end:.3f} s"\ninitial_window = "2 packets"'
     path.flows = [re.sub('start = ".*?"', start, one) for one in path.flows]
     # A pause that is over before the flow starts is none.
     path.events = [one for one in path.events if "app =" not in one]
     fresh = total(paceline.run(path.toml(), seed=1), end)
     rate = sum(fresh[-300:]) / 300
-    is_pinned = sum(disturbed[100:200]) < 0.1 * 100 * rate
-    return cc, back(disturbed, rate), back(fresh, rate), is_pinned
+    needed, least = back(total(run, end), rate), back(fresh, rate)
+    due = 2 * least + (6 if cc.startswith("bbr") else 1)
+    if needed <= due:
+        return cc, needed, least, ""
+    return cc, needed, least, held_by(run, end + due, end + min(needed + 1, AFTER), rate)
 
 
 def any_changes(seeds: range) -> int:
     """Run drawn paths with any disturbance, and print how many are back in time."""
     found: dict[str, Counter[str]] = {}
     with ProcessPoolExecutor() as pool:
-        for seed, (cc, needed, fresh, is_pinned) in zip(
+        for seed, (cc, needed, fresh, cause) in zip(
             seeds, pool.map(any_change, seeds, chunksize=8), strict=True
         ):
-            wait = 6 if cc.startswith("bbr") else 1
-            how = "in time" if needed <= 2 * fresh + wait else "late"
-            how = "pinned" if is_pinned else how
-            found.setdefault(cc, Counter())[how] += 1
-            if how != "in time":
-                print(f"seed {seed}: {cc} {how}: {needed:.1f} s, fresh {fresh:.1f} s", flush=True)
+            found.setdefault(cc, Counter())[cause or "in time"] += 1
+            if cause:
+                late = f"{needed:.1f} s" if needed < math.inf else f"not within {AFTER} s"
+                print(f"seed {seed}: {cc} {late}, fresh {fresh:.1f} s: {cause}", flush=True)
     for cc, counts in sorted(found.items()):
         print(f"{cc}: {', '.join(f'{n} {how}' for how, n in counts.most_common())}")
-    return 1 if any(counts["pinned"] for counts in found.values()) else 0
+    return 1 if any(counts["recovery"] + counts["no growth"] for counts in found.values()) else 0
 
 
 def main() -> int:
