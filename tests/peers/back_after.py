@@ -90,18 +90,21 @@ def back(goodput: list[float], rate: float) -> float:
 def held_by(run: paceline.Run, since: float, until: float, rate: float) -> str:
     """Return what holds the flows in a stretch of time, in seconds, if `rate` Mbit/s is right.
 
-    `recovery`, if the flows are in Recovery or Loss for a tenth of it. Of BBR `max_bw too low` or
-    `too high`, by a fifth, or `bounds`. Of a loss-based controller `avoidance`, its growth in Open,
-    or `no growth`, if without a loss no window is larger at the end.
+    `recovery`, if the flows are in Recovery or Loss for half of it, or `timeout`, if they also send
+    nothing for half of it: the timer is backed off. Of BBR `max_bw too low` or `too high`, by a
+    fifth, or `bounds`. Of a loss-based controller `avoidance`, its growth in Open, or `no growth`,
+    if without a loss no window is larger at the end.
     """
-    part = run.samples.filter(pl.col("t_ns").is_between(since * 10**9, until * 10**9))
-    if not part.height or part["ca_state"].is_in(["Recovery", "Loss"]).mean() >= 0.1:
-        return "recovery"
+    part = run.samples.filter(pl.col("t_ns").is_between(since * 10**9, until * 10**9)).sort("t_ns")
+    if not part.height or part["ca_state"].is_in(["Recovery", "Loss"]).mean() >= 0.5:
+        sent = part.group_by("t_ns", maintain_order=True).agg(pl.col("sent_packets").sum())
+        silent = (sent["sent_packets"].diff() <= 0).mean() or 0
+        return "timeout" if silent >= 0.5 else "recovery"
     known = part["max_bw_bps"].drop_nulls() if "max_bw_bps" in part.columns else None
     if known is None or known.is_empty():
         first, last = pl.col("cwnd_bytes").first(), pl.col("cwnd_bytes").last()
         lost = pl.col("lost_packets").last() - pl.col("lost_packets").first()
-        grew = part.sort("t_ns").group_by("flow").agg((last > first) | (lost > 0))
+        grew = part.group_by("flow", maintain_order=True).agg((last > first) | (lost > 0))
         return "avoidance" if grew["cwnd_bytes"].any() else "no growth"
     flows = part.group_by("flow").agg(pl.col("max_bw_bps").cast(pl.Float64).median())
     over = flows["max_bw_bps"].sum() / 1e6 / rate
@@ -126,7 +129,12 @@ def any_change(seed: int) -> tuple[str, float, float, str]:
     due = 2 * least + (6 if cc.startswith("bbr") else 1)
     if needed <= due:
         return cc, needed, least, ""
-    return cc, needed, least, held_by(run, end + due, end + min(needed + 1, AFTER), rate)
+    return (
+        cc,
+        needed,
+        least,
+        held_by(run, end + due, end + min(max(needed, due + 0.5), AFTER), rate),
+    )
 
 
 def any_changes(seeds: range) -> int:
