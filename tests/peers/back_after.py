@@ -90,16 +90,20 @@ def back(goodput: list[float], rate: float) -> float:
 def held_by(run: paceline.Run, since: float, until: float, rate: float) -> str:
     """Return what holds the flows in a stretch of time, in seconds, if `rate` Mbit/s is right.
 
-    `recovery`, if the flows are in Recovery or Loss for half of it, or `timeout`, if they also send
-    nothing for half of it: the timer is backed off. Of BBR `max_bw too low` or `too high`, by a
-    fifth, or `bounds`. Of a loss-based controller `avoidance`, its growth in Open, or `no growth`,
-    if without a loss no window is larger at the end.
+    `recovery`, if the flows are in Recovery or Loss for half of it: `timeout`, if for half of it
+    they also send nothing (the timer is backed off), or `a round trip`, if it has less than three.
+    Of BBR `max_bw too low` or `too high`, by a fifth, or `bounds`. Of a loss-based controller
+    `avoidance`, its growth in Open, or `no growth`, if without a loss no window is larger at last.
     """
     part = run.samples.filter(pl.col("t_ns").is_between(since * 10**9, until * 10**9)).sort("t_ns")
     if not part.height or part["ca_state"].is_in(["Recovery", "Loss"]).mean() >= 0.5:
         sent = part.group_by("t_ns", maintain_order=True).agg(pl.col("sent_packets").sum())
-        silent = (sent["sent_packets"].diff() <= 0).mean() or 0
-        return "timeout" if silent >= 0.5 else "recovery"
+        times = sent.filter(pl.col("sent_packets").diff() > 0)["t_ns"].to_list()
+        edges = [since * 1e9, *times, until * 1e9]
+        if 2 * max(b - a for a, b in itertools.pairwise(edges)) >= (until - since) * 1e9:
+            return "timeout"
+        rtt = (part["srtt_ns"].cast(pl.Float64).median() or 0) / 1e9
+        return "recovery" if until - since >= 3 * rtt else "a round trip"
     known = part["max_bw_bps"].drop_nulls() if "max_bw_bps" in part.columns else None
     if known is None or known.is_empty():
         first, last = pl.col("cwnd_bytes").first(), pl.col("cwnd_bytes").last()
