@@ -96,22 +96,23 @@ def held_by(run: paceline.Run, since: float, until: float, rate: float) -> str:
     `avoidance`, its growth in Open, or `no growth`, if without a loss no window is larger at last.
     """
     part = run.samples.filter(pl.col("t_ns").is_between(since * 10**9, until * 10**9)).sort("t_ns")
-    if not part.height or part["ca_state"].is_in(["Recovery", "Loss"]).mean() >= 0.5:
+    losing = pl.col("ca_state").is_in(["Recovery", "Loss"])
+    if not part.height or part.select(losing.mean()).item() >= 0.5:
         sent = part.group_by("t_ns", maintain_order=True).agg(pl.col("sent_packets").sum())
         times = sent.filter(pl.col("sent_packets").diff() > 0)["t_ns"].to_list()
         edges = [since * 1e9, *times, until * 1e9]
         if 2 * max(b - a for a, b in itertools.pairwise(edges)) >= (until - since) * 1e9:
             return "timeout"
-        rtt = (part["srtt_ns"].cast(pl.Float64).median() or 0) / 1e9
-        return "recovery" if until - since >= 3 * rtt else "a round trip"
+        rtt = part.select(pl.col("srtt_ns").median()).item() or 0
+        return "recovery" if until - since >= 3e-9 * rtt else "a round trip"
     known = part["max_bw_bps"].drop_nulls() if "max_bw_bps" in part.columns else None
     if known is None or known.is_empty():
         first, last = pl.col("cwnd_bytes").first(), pl.col("cwnd_bytes").last()
         lost = pl.col("lost_packets").last() - pl.col("lost_packets").first()
         grew = part.group_by("flow", maintain_order=True).agg((last > first) | (lost > 0))
         return "avoidance" if grew["cwnd_bytes"].any() else "no growth"
-    flows = part.group_by("flow").agg(pl.col("max_bw_bps").cast(pl.Float64).median())
-    over = flows["max_bw_bps"].sum() / 1e6 / rate
+    flows = part.group_by("flow").agg(pl.col("max_bw_bps").median())
+    over = flows.select(pl.col("max_bw_bps").sum()).item() / 1e6 / rate
     return "max_bw too low" if over < 0.8 else "max_bw too high" if over > 1.2 else "bounds"
 
 
