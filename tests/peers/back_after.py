@@ -134,12 +134,8 @@ def any_change(seed: int) -> tuple[str, float, float, str]:
     due = 2 * least + (6 if cc.startswith("bbr") else 1)
     if needed <= due:
         return cc, needed, least, ""
-    return (
-        cc,
-        needed,
-        least,
-        held_by(run, end + due, end + min(max(needed, due + 0.5), AFTER), rate),
-    )
+    until = min(max(needed, due + 0.5), AFTER)
+    return cc, needed, least, held_by(run, end + due, end + until, rate)
 
 
 def any_changes(seeds: range) -> int:
