@@ -18,7 +18,7 @@ use crate::gate::Gate;
 use crate::histogram::Times;
 use crate::host::{self, Connection, Log, Shared};
 use crate::kernel;
-use crate::message::{self, Measured, Message, Outcome};
+use crate::message::{self, Flow, Measured, Message, Outcome};
 use crate::namespace::{self, Host, Refused};
 use crate::network::Network;
 use crate::packet::PROBE;
@@ -315,10 +315,16 @@ fn live(
         queues: seen.queues,
         events,
         packets: seen.packets,
-        flows: connections.iter().map(Connection::totals).collect(),
+        flows: connections
+            .iter()
+            .enumerate()
+            .map(|(flow, connection)| Flow {
+                acks: seen.acks.get(flow).copied(),
+                ..connection.totals()
+            })
+            .collect(),
         measured,
         packets_offered: seen.offered,
-        acks: seen.acks,
         ended,
         talks,
         exit: programs.map(|_| code),

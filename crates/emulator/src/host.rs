@@ -287,6 +287,7 @@ impl<'a> Connection<'a> {
             window_limited: counts.window_limited,
             buffer_limited: counts.buffer_limited,
             error: state.error.clone(),
+            ..Flow::default()
         }
     }
 }

@@ -50,8 +50,6 @@ pub struct Outcome {
     pub measured: Measured,
     /// Data packets offered to the path.
     pub packets_offered: u64,
-    /// Of each flow, the ACKs offered to links, those that they lost, and those that they filtered.
-    pub acks: Vec<[u64; 3]>,
     /// When it ended.
     pub ended: Instant,
     /// The conversations of programs, one per direction.
@@ -129,6 +127,9 @@ pub struct Flow {
     pub window_limited: u64,
     /// Nanoseconds in which the sender's buffer was the limit.
     pub buffer_limited: u64,
+    /// Its ACKs offered to links, those that they lost, and those that they filtered. None in an
+    /// engine that does not count them.
+    pub acks: Option<[u64; 3]>,
     /// Why it did not connect, or broke off.
     pub error: Option<String>,
 }

@@ -162,15 +162,11 @@ pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
         .packets
         .into_iter()
         .for_each(|row| recorder.packet(row));
-    let counted = outcome
-        .acks
-        .iter()
-        .zip(flows)
-        .map(|(counts, flow)| counts.map(|count| (!flow.back.is_empty()).then_some(count)));
-    let flows = outcome.flows.into_iter().zip(counted);
-    let flows = flows.map(|(flow, acks)| {
+    let flows = outcome.flows.into_iter().zip(flows).map(|(flow, plan)| {
         let mut totals = flow.totals;
-        totals.counters.extend(acks.into_iter().filter(|_| returns));
+        let acks = flow.acks.filter(|_| !plan.back.is_empty());
+        let acks = (0..ACK_COUNTERS.len()).map(|which| Some(acks?[which]));
+        totals.counters.extend(acks.filter(|_| returns));
         totals
     });
     let talks = outcome.talks.into_iter().map(|talk| talk.totals);

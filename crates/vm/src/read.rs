@@ -412,6 +412,38 @@ mod tests {
     }
 
     #[test]
+    fn a_record_of_the_guest_has_each_flows_totals() {
+        let text = r#"
+            schema = 1
+            run.duration = "4 s"
+            path.rate = "20 Mbit/s"
+            path.rtt = "40 ms"
+            path.queue = { kind = "droptail", size = "1 bdp" }
+            [[flows]]
+            cc = "cubic"
+            app = { size = "1 MB" }
+        "#;
+        let scenario = paceline_experiment::parse(text, "test", &[]).unwrap();
+        let plan = Plan::resolve(&scenario, 1, "vm").unwrap();
+        let record = |tell, at| Record {
+            kind: tell as u16,
+            number: 0,
+            at,
+            body: &[],
+        };
+        let log: Vec<u8> = [record(Tell::Start, 0), record(Tell::Finish, 2_000_000_000)]
+            .iter()
+            .flat_map(Record::head)
+            .collect();
+        let seen = read(&plan, &log);
+        let run = linux::record(plan.info, &plan.flows, seen.outcome);
+        assert_eq!(run.metric("rto_count"), Some(0.0));
+        let metrics = &run.flows()[0].metrics;
+        let took = metrics.iter().find(|metric| metric.name == "completion_ns");
+        assert_eq!(took.unwrap().value, Some(2e9));
+    }
+
+    #[test]
     fn a_processor_is_as_busy_as_its_idle_loop_is_not() {
         let mut idle = Idle::default();
         // Two seconds, idle for three quarters and for one quarter of them.
