@@ -84,6 +84,11 @@ def test_what_a_kernel_measures_is_in_the_record(snapshot: str) -> None:
     assert run.summary["metrics"]["utilisation_ratio"] <= 1
     assert run.summary["metrics"]["queue_max_bytes"] <= 25_000
     assert len(run.queue) == 201
+    # Each flow has its totals, and they are those of its last sample.
+    last = run.samples.group_by("flow", maintain_order=True).last()
+    for column in ("goodput_bytes", "sent_packets", "retransmitted_packets"):
+        assert run.flows[column].to_list() == last[column].to_list()
+    assert run.flows["rto_count"].to_list() == [0, 0]
 
 
 def test_bbr3_by_ebpf_in_the_guest(snapshot: str, tmp_path: Path) -> None:
