@@ -18,10 +18,10 @@ BIN := $(VENV)/bin
 # each of the thousands of processes that the tests start would compile every module.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
-DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
+DEMO := data/scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 
-RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
-PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
+RUST := Cargo.toml Cargo.lock $(shell find crates lab linux python/extension -name '*.rs' -o -name Cargo.toml)
+PACKAGE := $(shell find python/paceline data -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
 .PHONY: help demo test bench docs fitting stacks stacks-reference stacks-sockets pictures claims-pictures reference certainty web playground playground-check capi guests guests-check kernel miri clean tools lint test-rust test-s2n test-python s2n recipes ci-full soak deny
 
@@ -80,12 +80,12 @@ test-rust: | tools
 # A workspace of its own, for a newer Rust.
 test-s2n: | tools
 	@if [ "$$(printf '%s\n' 1.95 "$$(rustc --version | cut -d ' ' -f 2)" | sort -V | head -1)" != 1.95 ]; then \
-	  echo "skipped: adapters/s2n needs Rust from 1.95 on" >&2; exit $${PACELINE_FULL:-0}; fi; \
-	cd adapters/s2n && cargo fmt --all --check && export CARGO_TARGET_DIR=$(CURDIR)/target/s2n && \
+	  echo "skipped: crates/s2n needs Rust from 1.95 on" >&2; exit $${PACELINE_FULL:-0}; fi; \
+	cd crates/s2n && cargo fmt --all --check && export CARGO_TARGET_DIR=$(CURDIR)/target/s2n && \
 	cargo clippy --quiet --all-targets -- -D warnings && cargo test --quiet
 
 s2n: | tools ## paceline-s2n in the whole of s2n-quic, in virtual time (takes minutes to build)
-	@cd adapters/s2n && CARGO_TARGET_DIR=$(CURDIR)/target/s2n cargo test --quiet --workspace
+	@cd crates/s2n && CARGO_TARGET_DIR=$(CURDIR)/target/s2n cargo test --quiet --workspace
 
 test-python: | tools
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
@@ -103,7 +103,7 @@ test: ## Format, lint, types and every test, in Rust and Python, and the recipes
 deny: | tools ## Advisories, licences, sources and bans of every lock file (needs cargo-deny and a network)
 	@git ls-files '*Cargo.lock' | while read -r lock; do \
 	  echo "$$lock" >&2; \
-	  cargo deny --manifest-path "$${lock%lock}toml" --all-features --locked --config deny.toml check $(DENY) || exit; done
+	  cargo deny --manifest-path "$${lock%lock}toml" --all-features --locked --config .ci/deny.toml check $(DENY) || exit; done
 
 ci-full: ## The same, paceline-s2n and the guests, and what this machine lacks is a failure
 	@PACELINE_FULL=1 $(MAKE) --no-print-directory test
@@ -115,7 +115,7 @@ soak: $(VENV)/.developed ## Random scenarios, kills, fuzzing and mutants, for ho
 bench: | tools ## Measure the controllers and the simulator (HTSIM=PATH/sim: beside csg-htsim, if it is built there)
 	cargo bench --workspace
 	.ci/instructions --print
-	@[ -z "$(HTSIM)" ] || $(PYTHON) crates/simulator/benches/peers/htsim.py "$(HTSIM)"
+	@[ -z "$(HTSIM)" ] || $(PYTHON) lab/simulator/benches/peers/htsim.py "$(HTSIM)"
 
 certainty: $(VENV)/.developed ## Measure how often intervals and comparisons are right; writes docs/guide/certainty.md
 	@$(BIN)/python docs/certainty.py
@@ -169,20 +169,20 @@ playground-check: playground ## Compare it with the native simulator: shipped an
 	@rm -rf target/playground/random
 	@cargo run --quiet --release --package paceline-soak -- --seed 1 --count 80 --keep --out target/playground/random
 	@for engine in $(WASM) target/playground/index.html; do \
-	  $(BIN)/python web/playground/native.py $$engine $$(find scenarios target/playground/random -name '*.toml' | sort) || exit; done
+	  $(BIN)/python web/playground/native.py $$engine $$(find data/scenarios target/playground/random -name '*.toml' | sort) || exit; done
 
 miri: | tools ## Look for undefined behaviour where there is unsafe code (needs nightly Rust with Miri)
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
 	  cargo +nightly miri test --package paceline-capi --package paceline-plugin --tests
 
 # The same bytes from any folder; the committed objects are of clang 14 with libbpf 1.1.
-KERNEL := python/paceline/kernel
+KERNEL := $(CURDIR)/python/paceline/kernel
 kernel: ## Compile the programs for the kernel into the package (needs clang, llvm and libbpf's headers)
 	@command -v clang >/dev/null && command -v llvm-strip >/dev/null || { \
 	  echo "error: clang and llvm-strip are not on PATH" >&2; \
-	  echo "hint: only a change of kernel/ needs them; on Debian and Ubuntu: apt install clang llvm libbpf-dev" >&2; exit 1; }
-	@for name in paceline_bbr3 paceline_stock; do \
-	  clang -O2 -g -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -fdebug-prefix-map=$(CURDIR)=. \
+	  echo "hint: only a change of linux/kernel/ needs them; on Debian and Ubuntu: apt install clang llvm libbpf-dev" >&2; exit 1; }
+	@cd linux && for name in paceline_bbr3 paceline_stock; do \
+	  clang -O2 -g -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -fdebug-prefix-map=$(CURDIR)/linux=. \
 	    -c kernel/$$name.bpf.c -o $(KERNEL)/$$name.o && llvm-strip -g $(KERNEL)/$$name.o || exit 1; \
 	  echo $(KERNEL)/$$name.o; \
 	done
@@ -193,7 +193,7 @@ capi: | tools ## The controllers as a C library, static and shared, with its hea
 	cargo rustc --quiet --release --package paceline-capi --crate-type staticlib
 	cargo rustc --quiet --release --package paceline-capi --crate-type cdylib -- -C link-arg=-Wl,-soname,libpaceline.so.1
 	@install -d $(CAPI)/include $(CAPI)/lib/pkgconfig
-	@install -m 644 include/*.h $(CAPI)/include
+	@install -m 644 crates/capi/include/*.h $(CAPI)/include
 	@install -m 644 target/release/libpaceline_capi.a $(CAPI)/lib/libpaceline.a
 	@install -m 755 target/release/libpaceline_capi.so $(CAPI)/lib/libpaceline.so.1
 	@strip --strip-debug $(CAPI)/lib/libpaceline.a $(CAPI)/lib/libpaceline.so.1

@@ -37,7 +37,7 @@ from paceline.study.conformance.reference import run as run_reference
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-CASES = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
+CASES = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
 PAGE = NOTES / "reference.md"
 #: What explains the main departure of a controller.
 CAUSES = {

@@ -1,7 +1,7 @@
 """Writes how far BBRv3 for a stock kernel differs from golden traces of the BBRv3 kernel.
 
-The algorithm in C replays each trace (`replay stock`, kernel/replay.c) without the inputs that a
-stock kernel does not give.
+The algorithm in C (`replay stock`, linux/kernel/replay.c) replays each trace without the inputs
+that a stock kernel does not give.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 ROOT = Path(__file__).parents[1]
-TRACES = sorted((ROOT / "conformance" / "linux-bbr" / "v3").glob("*.txt.zst"))
+TRACES = sorted((ROOT / "data" / "conformance" / "linux-bbr" / "v3").glob("*.txt.zst"))
 #: What is derived of an ACK and of a lost packet, and what that is.
 OF_ACK = {
     "rs.txif": "in flight when the newest delivered packet was sent",
@@ -105,7 +105,7 @@ def measure() -> dict[str, Shares]:
     found = {"paths": Shares(), "scripts": Shares()}
     with tempfile.TemporaryDirectory() as folder:
         replay, trace = Path(folder) / "replay", Path(folder) / "trace"
-        source = ROOT / "kernel" / "replay.c"
+        source = ROOT / "linux" / "kernel" / "replay.c"
         subprocess.run(["cc", "-std=c11", "-O1", "-o", str(replay), str(source)], check=True)
         for path in TRACES:
             with pa.input_stream(path, compression="zstd") as stream:
@@ -153,6 +153,6 @@ def page(table: Callable[[list[str], list[list[str]]], str]) -> str:
         + "\n## State after an ACK\n\n"
         + f"Equal after {acks['paths']} ACKs on {counts['paths']} paths, and after "
         + f"{acks['scripts']} of {counts['scripts']} scripts. Fields as in "
-        + "`conformance/linux-bbr/README.md`.\n\n"
+        + "`data/conformance/linux-bbr/README.md`.\n\n"
         + table(["field", "paths", "scripts", "all"], states)
     )

@@ -181,7 +181,7 @@ def published() -> str:
         HEAD + "# All claims\n\nWhat was published, and the bounds of a reproduction. [How to read "
     )
     text += "them](../guide/claims.md).\n"
-    for claim in load(ROOT / "claims"):
+    for claim in load(ROOT / "data" / "claims"):
         text += f"\n## {claim.id}\n\n"
         text += f"{claim.published} ({claim.source}).\n\n"
         if claim.finding:

@@ -22,7 +22,7 @@ from paceline import _paceline, guests
 from paceline.cli import main
 from paceline.cli.guests import bring
 
-DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
+DRAFT = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
 PACKETS, CASES = NOTES / "packets.txt", NOTES / "cases.txt"
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr1")

@@ -466,7 +466,7 @@ def sheet(panels: tuple[Panel, ...], results: list[Result]) -> Drawing:
 
 def readme() -> Drawing:
     """Draw the picture of README: four flows share a link."""
-    run = paceline.run(ROOT / "scenarios" / "bbr3" / "four-flows-50M-40ms-1bdp.toml")
+    run = paceline.run(ROOT / "data" / "scenarios" / "bbr3" / "four-flows-50M-40ms-1bdp.toml")
     return run.plot("throughput", "rtt", "queue", "window")
 
 
@@ -492,7 +492,7 @@ def main(names: list[str]) -> None:
         write(readme(), path, "png")
         small(path)
         return
-    known = load(ROOT / "claims")
+    known = load(ROOT / "data" / "claims")
     OUT.mkdir(exist_ok=True)
     for name in names or SHEETS:
         claims = [panel.asked(find(known, [panel.claim])[0]) for panel in SHEETS[name]]

@@ -1,6 +1,6 @@
 """Writes docs/stacks.md: the BBR and CUBIC of each QUIC stack beside ours, on the same paths.
 
-`make stacks` runs it. It runs the sweeps of scenarios/stacks, which resume where they were
+`make stacks` runs it. It runs the sweeps of data/scenarios/stacks, which resume where they were
 stopped, and lays out what they measured. Libraries in target/guests are stacks, too.
 """
 
@@ -32,7 +32,7 @@ from paceline.show.figure import write
 from paceline.show.palette import flow_style
 
 ROOT = Path(__file__).parents[1]
-FILES = ROOT / "scenarios" / "stacks"
+FILES = ROOT / "data" / "scenarios" / "stacks"
 WORK = ROOT / "target" / "stacks"
 LIBRARIES = ROOT / "target" / "guests"
 PAGE = ROOT / "docs" / "stacks.md"
@@ -185,12 +185,12 @@ def controllers() -> list[str]:
     return [*OURS, *theirs]
 
 
-#: What a sweep of scenarios/stacks gave, a sweep for each controller.
+#: What a sweep of data/scenarios/stacks gave, a sweep for each controller.
 Sweeps = Sequence[paceline.Sweep]
 
 
 def swept(name: str, given: Sequence[str], names: Sequence[str]) -> Sweeps:
-    """Run a sweep of scenarios/stacks with each of these controllers, or read what it gave.
+    """Run a sweep of data/scenarios/stacks with each of these controllers, or read what it gave.
 
     Each is a sweep of its own, so that one more controller costs its own runs only.
     """

@@ -110,7 +110,11 @@ def build(name: str, work: Path, library: Path) -> None:
     found = [path for pattern in stack.sources for path in sorted(root.glob(pattern))]
     theirs = [path for path in found if str(path.relative_to(root)) not in stack.without]
     compiler = os.environ.get("CC", "cc")
-    folders = [HERE.parent / "include", HERE, *(root / folder for folder in stack.include)]
+    folders = [
+        HERE.parent / "crates" / "capi" / "include",
+        HERE,
+        *(root / folder for folder in stack.include),
+    ]
     flags = ["-std=gnu11", "-O2", "-g1", "-fPIC", "-fvisibility=hidden", *stack.flags]
     flags += [f"-I{folder}" for folder in folders]
 

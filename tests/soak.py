@@ -41,7 +41,7 @@ MUTANTS = (
     ("crates/congestion/src/**", ("paceline-congestion", "paceline-conformance")),
     ("crates/recovery/src/**", ("paceline-recovery",)),
     ("crates/path/src/queue/**", ("paceline-path",)),
-    ("crates/record/src/{metrics,fairness,rounds}.rs", ("paceline-record",)),
+    ("lab/record/src/{metrics,fairness,rounds}.rs", ("paceline-record",)),
 )
 #: Parts in which mutants are tried: each once, until the code changes.
 SHARDS = 64
@@ -155,15 +155,16 @@ def fuzzers(seed: int, scale: float) -> Iterator[Row]:
         "-print_final_stats=1",
     )
     for name in ("seeds", "found"):
-        with tarfile.open(ROOT / "fuzz" / f"{name}.tar.gz") as archive:
-            archive.extractall(ROOT / "fuzz", filter="data")
+        with tarfile.open(ROOT / "tests" / "fuzz" / f"{name}.tar.gz") as archive:
+            archive.extractall(ROOT / "tests" / "fuzz", filter="data")
     for target in FUZZ:
-        seeds = {"run": "fuzz/seeds/scenario", "packet": "fuzz/seeds/ets"}
-        seeded = seeds.get(target, f"fuzz/seeds/{target}")
-        folders = [f"fuzz/corpus/{target}", f"fuzz/found/{target}", seeded]
+        seeds = {"run": "tests/fuzz/seeds/scenario", "packet": "tests/fuzz/seeds/ets"}
+        seeded = seeds.get(target, f"tests/fuzz/seeds/{target}")
+        folders = [f"tests/fuzz/corpus/{target}", f"tests/fuzz/found/{target}", seeded]
         (ROOT / folders[0]).mkdir(parents=True, exist_ok=True)
         folders = [folder for folder in folders if (ROOT / folder).is_dir()]
-        fuzz = ("cargo", "+nightly", "fuzz", "run", "--sanitizer", "none", target, *folders)
+        cargo = ("cargo", "+nightly", "fuzz", "run", "--fuzz-dir", "tests/fuzz")
+        fuzz = (*cargo, "--sanitizer", "none", target, *folders)
         done = call(*fuzz, "--", *limits)
         ran = re.findall(r"Done (\d+) runs in (\d+) second", done.said)
         told = f"{ran[-1][0]} executions in {ran[-1][1]} s" if ran else done.last

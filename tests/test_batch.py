@@ -29,7 +29,7 @@ from paceline.runs import Progress, Run
 from paceline.study.claims.jobs import Record
 
 SHORT = (("run.duration", "0.2 s"), ("flows.1.start", "0 s"))
-DRAFT = Path(__file__).parents[1] / "conformance" / "draft-ietf-ccwg-bbr"
+DRAFT = Path(__file__).parents[1] / "data" / "conformance" / "draft-ietf-ccwg-bbr"
 
 
 def jobs(count: int) -> list[Job]:

@@ -125,5 +125,5 @@ def test_no_byte_is_lost_or_read_before_it_is_written(library: Path, tmp_path: P
 def test_the_headers_are_for_c_and_c_plus_plus(language: list[str], tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_text('#include "paceline_endpoint.h"\nint main(void) { return 0; }\n')
-    include = ROOT / "include"
+    include = ROOT / "crates" / "capi" / "include"
     call(CC, *STRICT, "-pedantic", f"-I{include}", *language, "-fsyntax-only", source)

@@ -18,7 +18,7 @@ import pytest
 import soak
 
 ROOT = Path(__file__).parent.parent
-TABLE = ROOT / "crates" / "simulator" / "benches" / "instructions.txt"
+TABLE = ROOT / "lab" / "simulator" / "benches" / "instructions.txt"
 
 SKIPPED = """
 import pytest
@@ -82,7 +82,7 @@ def test_a_stage_says_what_it_took_and_fails_as_its_command_does(tmp_path: Path)
 def instructions(tmp_path: Path, counted: int, *, full: bool = False) -> tuple[int, str]:
     """Run .ci/instructions with tools that say what they are made to say."""
     root, tools = tmp_path / "root", tmp_path / "tools"
-    for folder in (root / ".ci", root / "crates" / "simulator" / "benches", tools):
+    for folder in (root / ".ci", root / "lab" / "simulator" / "benches", tools):
         folder.mkdir(parents=True, exist_ok=True)
     script = shutil.copy(ROOT / ".ci" / "instructions", root / ".ci" / "instructions")
     shutil.copy(TABLE, root / TABLE.relative_to(ROOT))

@@ -585,7 +585,7 @@ def test_a_mistyped_id_gets_the_nearest(cli: Command, claims: Path) -> None:
 
 
 def test_startup_claims_are_reproduced(cli: Command) -> None:
-    result = cli("claims", "startup", "--claims", ROOT / "claims", "--json", "--quiet")
+    result = cli("claims", "startup", "--claims", ROOT / "data" / "claims", "--json", "--quiet")
     claims = json.loads(result.stdout)["claims"]
     assert [(claim["id"], claim["verdict"]) for claim in claims] == [
         ("A1", "reproduced"),
@@ -600,7 +600,7 @@ def test_startup_claims_are_reproduced(cli: Command) -> None:
 
 
 def test_bounds_of_ours_are_sentences() -> None:
-    for claim in load(ROOT / "claims"):
+    for claim in load(ROOT / "data" / "claims"):
         assert claim.measures, claim.id
         for bound in claim.accept:
             assert bound.that != bound.expression.text, f"{claim.id}: {bound.that}"
@@ -658,7 +658,7 @@ def test_a_broken_file_of_claims_is_named(cli: Command, tmp_path: Path) -> None:
 
 
 def test_every_committed_claim_can_be_planned() -> None:
-    claims = load(ROOT / "claims")
+    claims = load(ROOT / "data" / "claims")
     assert len(claims) >= 14
     campaign = Campaign(claims, quick=True)
     assert len(campaign) > 0
@@ -669,7 +669,7 @@ def test_what_a_claim_needs_and_the_machine_lacks_is_said_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    claims = [claim for claim in load(ROOT / "claims") if claim.id in ("A1", "F2-vm")]
+    claims = [claim for claim in load(ROOT / "data" / "claims") if claim.id in ("A1", "F2-vm")]
     campaign = Campaign(claims, quick=True)
     assert campaign.errors() == {}
 
@@ -742,7 +742,7 @@ def test_startup_says_what_is_wrong_and_what_to_write(
 
 
 def test_golden_traces_pass_and_a_changed_one_fails(cli: Command, tmp_path: Path) -> None:
-    folder = ROOT / "conformance" / "linux-bbr" / "v3"
+    folder = ROOT / "data" / "conformance" / "linux-bbr" / "v3"
     (tmp_path / "traces" / "v3").mkdir(parents=True)
     copy = tmp_path / "traces" / "v3" / "startup_loss_then_undo.txt.zst"
     copy.write_bytes((folder / copy.name).read_bytes())

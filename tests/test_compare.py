@@ -439,7 +439,9 @@ def test_a_sweep_of_another_schema_is_refused(cli: Command, tmp_path: Path) -> N
 
 def test_a_run_is_compared_with_a_case_of_the_draft(cli: Command, tmp_path: Path) -> None:
     """Linux's BBRv3 leaves Startup at the same time or earlier; the order does not matter."""
-    case = Path(__file__).parent.parent / "conformance/draft-ietf-ccwg-bbr/03-drain-inflight.toml"
+    case = (
+        Path(__file__).parent.parent / "data/conformance/draft-ietf-ccwg-bbr/03-drain-inflight.toml"
+    )
     mine = tmp_path / "mine"
     cli("run", case, "--set", "flows.0.cc=bbr3-linux", "--out", mine, "--quiet")
     one = json.loads(cli("compare", mine, "reference:03", "--json").stdout)

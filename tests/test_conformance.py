@@ -18,7 +18,7 @@ from paceline.study.conformance.case import CaseError, load
 from paceline.study.conformance.draft import Cases, judge
 
 ROOT = Path(__file__).parent.parent
-DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
+DRAFT = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
 
 STEPS = """\
 title = "A flow starts"
@@ -222,7 +222,7 @@ def test_only_the_traces_that_were_asked_for_are_replayed() -> None:
         seen.append(id_)
         return len(seen) == 2
 
-    rows = paceline._paceline.golden_traces(ROOT / "conformance" / "linux-bbr", wanted)
+    rows = paceline._paceline.golden_traces(ROOT / "data" / "conformance" / "linux-bbr", wanted)
     assert [row["id"] for row in rows] == [seen[1]]
     assert len(seen) == 31
 
@@ -242,7 +242,7 @@ def test_the_command_names_what_it_does_not_know(cli: Command, tmp_path: Path) -
     assert cli("conformance", "reno", "--cases", folder).returncode == 3
 
 
-RECOVERY = ROOT / "conformance" / "linux-recovery"
+RECOVERY = ROOT / "data" / "conformance" / "linux-recovery"
 
 SCRIPT = """\
 [loss]
@@ -362,7 +362,7 @@ def stack(tmp_path: Path) -> Iterator[Callable[..., str]]:
         fixed = ROOT / "examples" / "transport-c" / "fixed.c"
         source, library = tmp_path / "states.c", tmp_path / "states.so"
         source.write_text(STATES_IN_C.format(fixed=fixed, names=told))
-        include = ["-I", str(ROOT / "include")]
+        include = ["-I", str(ROOT / "crates" / "capi" / "include")]
         command = [compiler, "-O1", "-fPIC", "-shared", *include, str(source), "-o", str(library)]
         subprocess.run(command, check=True)
         guests.choose([guests.Guest.parse(f"states={library}")])

@@ -316,7 +316,7 @@ def test_the_page_of_claims_or_of_a_question_shows_each_picture() -> None:
     pictures = load("pictures")
     page = (ROOT / "docs" / "claims.md").read_text()
     questions = [path.read_text() for path in (ROOT / "docs" / "questions").glob("*.md")]
-    known = {claim.id: claim for claim in load_claims(ROOT / "claims")}
+    known = {claim.id: claim for claim in load_claims(ROOT / "data" / "claims")}
     verdict = "reproduced under a stated assumption" if known["B1"].choice else "reproduced"
     drawn, table = page.split("```\n")[1], page.split("\n| B1 |")[1].splitlines()[0]
     assert " ".join(line[73:] for line in drawn.splitlines()[1:]) == verdict

@@ -275,7 +275,7 @@ def test_a_stack_of_a_library_runs_over_sockets_with_its_options(
     if compiler is None:
         pytest.skip("there is no C compiler")
     library, source = tmp_path / "libfixed.so", ROOT / "examples" / "transport-c" / "fixed.c"
-    flags = ["-O2", "-fPIC", "-shared", "-I", str(ROOT / "include")]
+    flags = ["-O2", "-fPIC", "-shared", "-I", str(ROOT / "crates" / "capi" / "include")]
     subprocess.run([compiler, *flags, source, "-o", library], check=True)
     file = tmp_path / "own.toml"
     head = SCENARIO.partition("[[flows]]")[0]
@@ -628,7 +628,7 @@ def test_from_python_an_interrupt_ends_the_child_at_once() -> None:
 
 def test_recovery_scripts_are_played_to_the_kernel(cli: Command, tmp_path: Path) -> None:
     """What the kernel sends is what it sent when the traces were recorded."""
-    folder = Path(__file__).parent.parent / "conformance" / "linux-recovery"
+    folder = Path(__file__).parent.parent / "data" / "conformance" / "linux-recovery"
     names = [f"recovery/{name}" for name in ("loss-one", "tail-one", "newreno-one")]
     played = tmp_path / "played"
     result = cli(

@@ -38,7 +38,7 @@ def test_what_could_not_be_run_is_a_dash(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_every_criterion_can_be_run_for_every_controller() -> None:
     for controller in ("bbr3", "ledbat++", "reno"):
-        claims = criteria(ROOT / "evaluation", controller)
+        claims = criteria(ROOT / "data" / "evaluation", controller)
         assert len(claims) >= 10
         assert Campaign(claims, seeds=1).errors() == {}
         assert not any("{cc}" in text for claim in claims for text in (claim.published, claim.id))

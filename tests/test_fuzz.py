@@ -1,7 +1,7 @@
 """What Python reads from outside, bent at random: read, or refused in words.
 
-The readers in Rust have `fuzz/` and `crates/soak`. A find worth keeping is a file in `seeds/NAME`
-of `fuzz/seeds.tar.gz`; `make soak` bends more of them.
+The readers in Rust have `tests/fuzz` and `tests/soak`. A find worth keeping is a file in
+`seeds/NAME` of `tests/fuzz/seeds.tar.gz`; `make soak` bends more of them.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def prepared(folder: Path) -> Iterator[None]:
 
 def stored(name: str) -> list[bytes]:
     """Return the inputs in a folder of the stored seeds."""
-    with tarfile.open(ROOT / "fuzz" / "seeds.tar.gz") as archive:
+    with tarfile.open(ROOT / "tests" / "fuzz" / "seeds.tar.gz") as archive:
         members = (member for member in archive if member.name.startswith(f"seeds/{name}/"))
         files = (archive.extractfile(member) for member in members)
         return [file.read() for file in files if file is not None]
@@ -188,8 +188,8 @@ def corpus(name: str) -> list[bytes]:
         whole = enumerate(sorted(WHOLE[0].iterdir()))
         return [bytes([nth]) + path.read_bytes() for nth, path in whole]
     files = {
-        "claim": (ROOT / "claims").glob("*.toml"),
-        "case": (ROOT / "conformance").rglob("*.steps.toml"),
+        "claim": (ROOT / "data" / "claims").glob("*.toml"),
+        "case": (ROOT / "data" / "conformance").rglob("*.steps.toml"),
     }.get(name)
     if files is not None:
         return [path.read_bytes() for path in sorted(files)]

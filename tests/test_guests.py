@@ -101,7 +101,7 @@ def compiled(source: Path, path: Path, *more: str) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")
-    include = ["-I", str(ROOT / "include")]
+    include = ["-I", str(ROOT / "crates" / "capi" / "include")]
     strict = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
     subprocess.run([compiler, *strict, *more, *include, source, "-o", path], check=True)
     return path
@@ -256,7 +256,7 @@ def test_verbs_that_judge_take_it(cli: Command, tmp_path: Path) -> None:
     assert (case["controller"], case["verdict"]) == ("mine", "pass"), done.stderr
     criteria = tmp_path / "criteria"
     criteria.mkdir()
-    one = CLAIM.format(scenario=ROOT / "scenarios" / "evaluate" / "one.toml")
+    one = CLAIM.format(scenario=ROOT / "data" / "scenarios" / "evaluate" / "one.toml")
     (criteria / "rfc9743.toml").write_text(one + 'set = { "flows.0.cc" = "{cc}" }\n')
     judged = ("evaluate", "mine", "--quick", "--suite", criteria, "--against", "reno", "--json")
     done = cli(*judged, "--controller", mine)

@@ -98,7 +98,7 @@ def test_reference(cli: Command) -> None:
 
 
 def test_conformance(cli: Command) -> None:
-    cases = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
+    cases = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
     found = said(cli, "conformance", "--case", "16", "--cases", cases)["cases"]
     assert found
     assert all(case.keys() >= CASE for case in found)

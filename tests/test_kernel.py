@@ -25,7 +25,7 @@ from paceline import controllers
 from paceline.kernel import bpf, controller
 
 ROOT = Path(__file__).parent.parent
-TRACES = sorted((ROOT / "conformance" / "linux-bbr" / "v3").glob("*.txt.zst"))
+TRACES = sorted((ROOT / "data" / "conformance" / "linux-bbr" / "v3").glob("*.txt.zst"))
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-function")
 
 
@@ -52,7 +52,7 @@ def text_of(trace: Path) -> bytes:
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(ROOT / "kernel", tmp_path_factory.mktemp("kernel") / "replay")
+    return compiled(ROOT / "linux" / "kernel", tmp_path_factory.mktemp("kernel") / "replay")
 
 
 def test_there_are_traces() -> None:
@@ -82,7 +82,7 @@ def test_every_state_of_a_trace_is_equal(replay: Path, trace: Path) -> None:
 )
 def test_another_number_is_seen(tmp_path: Path, file: str, number: str, other: str) -> None:
     kernel = tmp_path / "kernel"
-    shutil.copytree(ROOT / "kernel", kernel)
+    shutil.copytree(ROOT / "linux" / "kernel", kernel)
     header = kernel / "bbr3" / file
     text = header.read_text()
     assert number in text
@@ -105,7 +105,7 @@ def clang() -> str | None:
 
 @pytest.mark.skipif(clang() != "14", reason="the committed objects are of clang 14")
 def test_the_objects_are_those_of_the_source(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "kernel", tmp_path / "kernel")
+    shutil.copytree(ROOT / "linux" / "kernel", tmp_path / "linux" / "kernel")
     shutil.copy(ROOT / "Makefile", tmp_path)
     subprocess.run(["make", "-s", "kernel", f"KERNEL={tmp_path}"], cwd=tmp_path, check=True)
     for name in ("paceline_bbr3.o", "paceline_stock.o"):
@@ -114,7 +114,7 @@ def test_the_objects_are_those_of_the_source(tmp_path: Path) -> None:
 
 
 def test_the_options_are_those_of_the_simulated_controller() -> None:
-    text = (ROOT / "kernel" / "bbr3" / "options.h").read_text()
+    text = (ROOT / "linux" / "kernel" / "bbr3" / "options.h").read_text()
     row = r"OPTION\((\w+), (gain|count|us|ms|flag), (\d+), (\d+), (\d+)\)"
     found = {name: (kind, int(value)) for name, kind, _, _, value in re.findall(row, text)}
     [options] = [each["options"] for each in controllers() if each["name"] == "bbr3-linux"]

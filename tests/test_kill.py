@@ -395,7 +395,7 @@ def test_writing_hears_a_signal_and_leaves_what_was_there(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("soon")
 def test_golden_traces_hear_a_signal_between_one_and_the_next(cli: Command) -> None:
     """Python runs no handler within one call of the extension, unless that asks for it."""
-    root = Path(__file__).parent.parent / "conformance" / "linux-bbr"
+    root = Path(__file__).parent.parent / "data" / "conformance" / "linux-bbr"
     heard = []
 
     def interrupt(*_: object) -> None:

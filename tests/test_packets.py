@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from conftest import Command
 
 ROOT = Path(__file__).parents[1]
-DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
+DRAFT = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
 PLAIN = DRAFT / "b2-100M-10ms.toml"
 #: At 20 Mbit/s and 100 ms each packet's time tells.
 SLOW = DRAFT / "b1-20M-100ms.toml"

@@ -37,7 +37,9 @@ needs_node = pytest.mark.skipif(
 
 def texts(lesson: dict[str, Any]) -> tuple[str, str]:
     """Return a lesson's scenario before and after its change."""
-    text = (ROOT / "scenarios" / "lessons" / f"{lesson['scenario']}.toml").read_text("utf-8")
+    text = (ROOT / "data" / "scenarios" / "lessons" / f"{lesson['scenario']}.toml").read_text(
+        "utf-8"
+    )
     old, new = lesson["change"]
     assert old in text
     return text, text.replace(old, new)
@@ -85,7 +87,7 @@ def test_a_lesson_run_on_the_command_line_says_what_to_change_and_to_compare(
 
 
 def test_there_are_eleven_lessons_and_each_scenario_is_in_one() -> None:
-    files = {path.stem for path in (ROOT / "scenarios" / "lessons").glob("*.toml")}
+    files = {path.stem for path in (ROOT / "data" / "scenarios" / "lessons").glob("*.toml")}
     assert sorted(files) == sorted(lesson["scenario"] for lesson in LESSONS)
     assert len(LESSONS) == 11
 
@@ -98,7 +100,7 @@ def test_wasm_gives_what_the_native_simulator_gives() -> None:
     assert spec.loader is not None
     native = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(native)
-    files = sorted((ROOT / "scenarios" / "lessons").glob("*.toml"))
+    files = sorted((ROOT / "data" / "scenarios" / "lessons").glob("*.toml"))
     assert native.compare(WASM, files) == ([], 0)
 
 

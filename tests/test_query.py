@@ -142,12 +142,12 @@ def test_an_answer_is_that_of_the_text_as_it_was_written(text: str) -> None:
 
 
 def shipped() -> Iterator[tuple[str, frozenset[str] | None]]:
-    for file in (ROOT / "claims").glob("*.toml"):
+    for file in (ROOT / "data" / "claims").glob("*.toml"):
         for claim in tomllib.loads(file.read_text())["claims"]:
             yield from ((query, None) for query in claim.get("values", {}).values())
             for picture in claim.get("pictures", []):
                 yield from ((query, None) for query in picture.get("queries", []))
-    for file in (ROOT / "conformance").rglob("*.steps.toml"):
+    for file in (ROOT / "data" / "conformance").rglob("*.steps.toml"):
         for step in tomllib.loads(file.read_text())["steps"]:
             yield step["query"], STEP_TABLES
 

@@ -27,7 +27,7 @@ from paceline.study.conformance.reference import Reference, draft, references, r
 from verbs import tree
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
+FOLDER = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
 KNOWN = {one.id: one for one in references(FOLDER)}
 BASELINES = {id_: one for id_, one in KNOWN.items() if one.section is None}
 

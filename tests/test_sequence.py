@@ -19,7 +19,7 @@ from paceline.show import sequence
 from paceline.show.sequence import SequenceError, Trace, View, marks, steps, strokes, traces
 from paceline.show.sequence_figure import draw
 
-STARTUP = Path(__file__).parents[1] / "scenarios" / "startup"
+STARTUP = Path(__file__).parents[1] / "data" / "scenarios" / "startup"
 #: In the order in which they were published to end.
 FIVE = [
     "bbr-2.77-iw32-1G-100ms",

@@ -124,13 +124,13 @@ _DECIDED = (
 
 @pytest.mark.parametrize("name", _DECIDED)
 def test_expectations_hold(name: str, cli: Command) -> None:
-    result = cli("run", str(ROOT / "scenarios" / name), "--json")
+    result = cli("run", str(ROOT / "data" / "scenarios" / name), "--json")
     assert '"held"' in result.stdout
     assert result.returncode == 0, result.stdout
 
 
 #: LEDBAT++ beside BBR.
-LEDBAT = ROOT / "scenarios/bbr-vs-ledbat/bbr-with-ledbat.toml"
+LEDBAT = ROOT / "data/scenarios/bbr-vs-ledbat/bbr-with-ledbat.toml"
 TABLES = ("flows", "samples", "queue", "events")
 
 
@@ -160,7 +160,7 @@ def test_the_modified_target_changes_the_record_below_60_ms(tmp_path: Path) -> N
 # A parking lot: Google's fluid model of BBR, and the packets of ours.
 
 
-SCENARIO = Path(__file__).parent.parent / "scenarios" / "topology" / "parking-lot.toml"
+SCENARIO = Path(__file__).parent.parent / "data" / "scenarios" / "topology" / "parking-lot.toml"
 GAINS = (1.25, 0.9, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 RATE = 10.0
 

@@ -249,7 +249,7 @@ def test_verdicts_are_counted() -> None:
 
 def test_shipped_bounds_say_who_set_them() -> None:
     """What a source states and what is ours are told apart in each file."""
-    for path in sorted((ROOT / "claims").glob("*.toml")):
+    for path in sorted((ROOT / "data" / "claims").glob("*.toml")):
         if path.name == "emulation.toml":
             continue
         for claim in load_one(path):
@@ -269,7 +269,9 @@ SHORT = (
 def test_mutants_of_shipped_claims_fail(cli: Command) -> None:
     """Those of `SHORT`; `make ci-full` runs all that have a short form that holds."""
     some = () if os.environ.get("PACELINE_FULL") else SHORT
-    result = cli("claims", *some, "--claims", ROOT / "claims", "--mutants", "--quick", "--json")
+    result = cli(
+        "claims", *some, "--claims", ROOT / "data" / "claims", "--mutants", "--quick", "--json"
+    )
     outcomes = {
         (m["claim"], m["mutant"]): m["outcome"] for m in json.loads(result.stdout)["mutants"]
     }
@@ -289,7 +291,7 @@ def test_shipped_claims_carry_mutants() -> None:
     """A claim that is reproduced shows that it can fail."""
     without = {
         claim.id
-        for claim in load(ROOT / "claims")
+        for claim in load(ROOT / "data" / "claims")
         if claim.backend == "sim" and not claim.mutants and not claim.finding and not claim.why
     }
     # The derivation and its simulator have no scenario in which anything could be taken away: their

@@ -87,7 +87,7 @@ def test_the_command_works_away_from_the_source(clean: Path) -> None:
     # Claims come with the package, and others can be named.
     shipped = call(clean, "paceline", "claims", "--list")
     assert (shipped.returncode, "BBRv3" in shipped.stdout) == (0, True), shipped
-    given = call(clean, "paceline", "claims", "--claims", str(ROOT / "claims"), "--list")
+    given = call(clean, "paceline", "claims", "--claims", str(ROOT / "data" / "claims"), "--list")
     assert (given.returncode, "BBRv3" in given.stdout) == (0, True), given
 
 

@@ -138,8 +138,8 @@ class Guest:
                 return _paceline.Guest.library(self.name, file, self.sha256, path, self.which)
         except ValueError as error:
             hint = (
-                "it takes a .py file, or a library as in include/paceline_controller.h or "
-                "include/paceline_endpoint.h"
+                "it takes a .py file, or a library as in paceline_controller.h or "
+                "paceline_endpoint.h"
             )
             raise GuestError(f"cannot use the controller {self.path}: {error}", hint) from None
 

@@ -34,7 +34,7 @@ from paceline.study.conformance.drawn import draw
 from paceline.study.conformance.packets import judge
 
 BASELINES = sorted(
-    (Path(__file__).parents[2] / "conformance/draft-ietf-ccwg-bbr").glob("b?-*.toml")
+    (Path(__file__).parents[2] / "data/conformance/draft-ietf-ccwg-bbr").glob("b?-*.toml")
 )
 #: What a kernel's controller is.
 LINUX = {"bbr": "bbr1", "cubic": "cubic-linux", "reno": "reno"}

@@ -173,7 +173,7 @@ def main() -> None:
 def linux_bbr() -> Iterator[None]:
     """Register Linux's BBR as a struct_ops."""
     source = Path(__file__).parent / "linux_bbr.bpf.c"
-    headers = Path(__file__).parents[2] / "kernel"
+    headers = Path(__file__).parents[2] / "linux" / "kernel"
     build = ["clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", f"-I{headers}", "-c", str(source)]
     built = subprocess.run([*build, "-o", "-"], check=True, capture_output=True).stdout
     bpf.Object(built, LINUX).register(LINUX)

@@ -27,7 +27,7 @@ def lessons() -> list[dict[str, Any]]:
     """Return the lessons, each with its scenario before and after its change."""
     made = []
     for name, lesson in shipped.lessons().items():
-        text = (ROOT / "scenarios" / "lessons" / f"{name}.toml").read_text("utf-8")
+        text = (ROOT / "data" / "scenarios" / "lessons" / f"{name}.toml").read_text("utf-8")
         old, new = lesson.pop("change")
         if old not in text:
             raise ValueError(f"lesson {name}: its scenario has no {old!r}")

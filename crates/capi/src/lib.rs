@@ -1,9 +1,9 @@
 //! Congestion controllers and transports behind C headers.
 //!
-//! `include/paceline_controller.h` is generated from this crate: the [`types`] that cross the
+//! `paceline_controller.h` is generated from this crate: the [`types`] that cross the
 //! boundary, a [`paceline_controller`](types::paceline_controller) for each controller, and the
 //! delivery-rate sampler of [`delivery`]. The caller owns all memory; nothing is allocated and
-//! nothing is global. `include/paceline_endpoint.h` is generated from [`stack`] in the same way,
+//! nothing is global. `paceline_endpoint.h` is generated from [`stack`] in the same way,
 //! for complete transports: ours are those of [`paceline_stack_get`], whose ends allocate memory
 //! for data in flight. `paceline-plugin` loads third-party controllers and transports through the
 //! same headers.

@@ -57,7 +57,7 @@ pub unsafe fn get<C: Own>(
 #[macro_export]
 macro_rules! export {
     ($controller:ty) => {
-        /// The table of the controller, as in `include/paceline_controller.h`.
+        /// The table of the controller, as in `paceline_controller.h`.
         ///
         /// # Safety
         /// `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.

@@ -338,7 +338,7 @@ unsafe extern "C" fn option<E: OwnStack>(
 #[macro_export]
 macro_rules! export_stack {
     ($end:ty) => {
-        /// The table of the transport, as in `include/paceline_endpoint.h`.
+        /// The table of the transport, as in `paceline_endpoint.h`.
         ///
         /// # Safety
         /// `out` is writable for `out_size` bytes and aligned as a `paceline_stack`.

@@ -1,5 +1,5 @@
 //! The types at the boundary between an engine and a transport's ends.
-//! `include/paceline_endpoint.h` contains these texts.
+//! `paceline_endpoint.h` contains these texts.
 
 use core::ffi::{c_char, c_void};
 

@@ -1,4 +1,4 @@
-//! [quiche](https://docs.rs/quiche) behind `include/paceline_endpoint.h`; the stack is in the program beside it.
+//! [quiche](https://docs.rs/quiche) behind `paceline_endpoint.h`; the stack is in the program beside it.
 
 /// quiche, in the program `guest-quiche` beside this library.
 pub struct Quiche;

@@ -1,4 +1,4 @@
-//! [s2n-quic](https://docs.rs/s2n-quic) 1.91 behind `include/paceline_endpoint.h`.
+//! [s2n-quic](https://docs.rs/s2n-quic) 1.91 behind `paceline_endpoint.h`.
 //!
 //! The stack is whole and unmodified. Its providers of time, input, output, draws and identifiers are ours: it runs in
 //! the engine's time, and equal seeds give equal datagrams.

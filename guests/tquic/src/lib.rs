@@ -1,4 +1,4 @@
-//! [tquic](https://docs.rs/tquic) 1.6 behind `include/paceline_endpoint.h`: the library that an engine loads. The stack is
+//! [tquic](https://docs.rs/tquic) 1.6 behind `paceline_endpoint.h`: the library that an engine loads. The stack is
 //! in the program beside it, whose clock is the engine's.
 
 /// What the library says of tquic.

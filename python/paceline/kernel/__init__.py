@@ -1,1 +1,1 @@
-"""BBRv3 in the running kernel, a congestion control by eBPF (``kernel/`` of the source)."""
+"""BBRv3 in the running kernel, a congestion control by eBPF (``linux/kernel/`` of the source)."""

@@ -1,6 +1,6 @@
 """Golden traces of a kernel's own controllers, from the calls that the recorder saw.
 
-A trace has the format of `conformance/linux-bbr` or `conformance/linux-cubic`.
+A trace has the format of `data/conformance/linux-bbr` or `data/conformance/linux-cubic`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paceline.kernel import bpf
 
 #: The recorder's object.
 OBJECT = "paceline_stock.o"
-#: `enum function` of `kernel/stock.h`.
+#: `enum function` of `linux/kernel/stock.h`.
 _FUNCTIONS = (
     *("init", "main", "ssthresh", "undo", "state"),
     *("event", "avoid", "acked", "alpha", "stack"),

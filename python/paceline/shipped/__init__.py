@@ -21,9 +21,8 @@ def folder(kind: Kind) -> Path:
 
 
 def nearest_folder(kind: Kind) -> Path:
-    """Return the folder of that name in the current folder, as in the sources, or else ours."""
-    here = Path(kind)
-    return here if here.is_dir() else folder(kind)
+    """Return the folder of that name in the current folder, or else ours."""
+    return _here(kind) or folder(kind)
 
 
 def scenarios() -> dict[str, Path]:
@@ -74,7 +73,8 @@ def lesson(path: Path) -> dict[str, str]:
 
 def scenario_files() -> list[tuple[str, Path]]:
     """Return the scenarios that can be run by name: those below ``./scenarios``, or ours."""
-    here = sorted(Path("scenarios").rglob("*.toml"))
+    own = _here("scenarios")
+    here = sorted(own.rglob("*.toml")) if own else []
     return [(str(path), path) for path in here] or list(scenarios().items())
 
 
@@ -88,6 +88,11 @@ def nearest_scenario(file: Path) -> str:
     if near:
         return f"did you mean {known[near]}?"
     return "`paceline list scenarios` shows scenarios, `paceline init` writes one"
+
+
+def _here(kind: Kind) -> Path | None:
+    """Return the folder of that name in the current folder, if any: in the sources, in `data`."""
+    return next((place for place in (Path(kind), Path("data", kind)) if place.is_dir()), None)
 
 
 def _of(full: str, name: str) -> bool:

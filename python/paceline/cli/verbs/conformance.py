@@ -349,7 +349,9 @@ def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, 
 
 
 def _cases(folder: Path) -> list[Case]:
-    hint = "--cases names a folder of cases; those of the draft are in conformance/ of the sources"
+    hint = (
+        "--cases names a folder of cases; those of the draft are in data/conformance of the sources"
+    )
     with failing(CaseError, "bad-case", hint):
         return load(folder)
 

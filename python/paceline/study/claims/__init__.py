@@ -1,7 +1,7 @@
 """Published claims, re-run: what was published, what is measured, and the verdict.
 
 A claim is data: its scenarios, its published figure with the source, and its acceptance as
-expressions over what was measured. The files lie in ``claims/``.
+expressions over what was measured. The files lie in ``data/claims/``.
 """
 
 from paceline.study.claims.claim import Claim
