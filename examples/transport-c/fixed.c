@@ -1,7 +1,7 @@
 /* A transport of one's own behind paceline_endpoint.h: a fixed window, an answer to each datagram, and what is not
  * answered within 200 ms goes again. It has no congestion control; the window is an option.
  *
- *     cc -O2 -fPIC -shared -Iinclude examples/transport-c/fixed.c -o target/libfixed.so
+ *     cc -O2 -fPIC -shared -Icrates/capi/include examples/transport-c/fixed.c -o target/libfixed.so
  */
 #include <stdio.h>
 #include <string.h>
