@@ -32,8 +32,8 @@ def packages(workspace: Path) -> list[dict[str, Any]]:
     return found
 
 
-#: The crates from the ground up: each may use those below its layer, so simulator and
-#: emulator do not use each other; `vm` shares the emulator's knowledge of Linux.
+#: The crates from the ground up: each may use those below its layer, so engines do not use each
+#: other; what those of Linux share is in `tcp`.
 LAYERS = (
     ("units",),
     ("congestion", "path", "scenario", "record", "endpoint"),
@@ -41,14 +41,13 @@ LAYERS = (
     ("conformance", "capture", "quinn", "noq"),
     ("quic",),
     ("experiment", "perf", "capi"),
-    ("simulator", "emulator", "plugin"),
-    ("vm",),
+    ("tcp",),
+    ("simulator", "emulator", "vm", "plugin"),
     ("python", "soak", "wasm"),
 )
 #: Lower crates that a crate still may not use.
 NEVER = {
-    "vm": {"simulator"},
-    "wasm": {"emulator", "vm"},
+    "wasm": {"tcp", "emulator", "vm"},
     "capi": {"record", "scenario", "quic"},
 }
 #: What the crates that others use need from elsewhere: a public type can come from nowhere else.

@@ -9,6 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 
 use paceline_experiment::{Plan, Unbalanced, seed_of};
+use paceline_tcp::packet::PROBE;
+use paceline_tcp::{Flow, Observations, settings};
 use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -18,10 +20,9 @@ use crate::gate::Gate;
 use crate::histogram::Times;
 use crate::host::{self, Connection, Log, Shared};
 use crate::kernel;
-use crate::message::{self, Flow, Measured, Message, Outcome};
+use crate::message::{self, Measured, Message, Outcome};
 use crate::namespace::{self, Host, Refused};
 use crate::network::Network;
-use crate::packet::PROBE;
 use crate::place::{Place, SERVER};
 use crate::programs::{self, Programs};
 use crate::sockets::{self, Asker};
@@ -158,7 +159,7 @@ fn live(
     parent: &UnixStream,
     pid: u32,
 ) -> Result<Outcome, Trouble> {
-    let mut stack = kernel::stack(plan.scenario);
+    let mut stack = settings::stack(plan.scenario);
     let mut gate = None;
     if let Some(programs) = programs {
         // They have the same as outside.
@@ -172,7 +173,7 @@ fn live(
     let metrics: Vec<_> = plan
         .flows
         .iter()
-        .map(|flow| kernel::metrics(&flow.group))
+        .map(|flow| settings::metrics(&flow.group))
         .collect();
     let senders = Host::senders(&stack, &metrics)?;
     let receivers = Host::receivers(&stack, metrics.iter().any(|flow| flow.ecn))?;
@@ -288,7 +289,7 @@ fn live(
     measured.machine_cpu = machine_cpu().saturating_sub(machine);
     measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     measured.device_drops = senders.drops() + receivers.drops();
-    measured.tlp_count = senders.loss_probes();
+    let tlp_count = senders.loss_probes();
     measured.real_time = grants.real_time;
     measured.locked = grants.locked;
     measured.user_namespace = user_namespace;
@@ -311,20 +312,23 @@ fn live(
     events.extend(seen_of_sockets);
     events.sort_by_key(|event| event.t_ns);
     Ok(Outcome {
-        samples,
-        queues: seen.queues,
-        events,
-        packets: seen.packets,
-        flows: connections
-            .iter()
-            .enumerate()
-            .map(|(flow, connection)| Flow {
-                acks: seen.acks.get(flow).copied(),
-                ..connection.totals()
-            })
-            .collect(),
+        seen: Observations {
+            samples,
+            queues: seen.queues,
+            events,
+            packets: seen.packets,
+            flows: connections
+                .iter()
+                .enumerate()
+                .map(|(flow, connection)| Flow {
+                    acks: seen.acks.get(flow).copied(),
+                    ..connection.totals()
+                })
+                .collect(),
+            packets_offered: seen.offered,
+            tlp_count,
+        },
         measured,
-        packets_offered: seen.offered,
         ended,
         talks,
         exit: programs.map(|_| code),

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use paceline_capture::TCP;
+use paceline_tcp::packet::UDP;
 use serde::{Deserialize, Serialize};
 
-use crate::packet::UDP;
 use crate::place::{Place, SERVER};
 
 /// A conversation of programs.

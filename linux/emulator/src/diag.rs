@@ -3,9 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use paceline_tcp::netlink::{HEADER, Request};
 use socket2::{Domain, Protocol, Socket, Type};
-
-use crate::netlink::{HEADER, Request};
 
 /// One socket of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +150,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::netlink::attribute;
+    use paceline_tcp::netlink::attribute;
 
     #[test]
     fn a_connection_of_this_machine_is_found() {

@@ -3,11 +3,11 @@
 use std::fs;
 
 use paceline_experiment::Plan;
+use paceline_tcp::settings::{derived, name};
 use paceline_units::{Bytes, Duration, Gain, Rate};
 use serde_json::{Map, Value, json};
 
 use crate::histogram::Times;
-use crate::kernel;
 use crate::message::{Measured, Outcome};
 
 /// A figure and its bound in the scenario.
@@ -56,7 +56,7 @@ pub fn report(plan: &Plan<'_>, outcome: &Outcome) -> Value {
         "busy_bytes": seen.rate.map_or(0, |rate| rate.bytes),
         "queue_error_p99_bytes": queue_error.map(Bytes::get),
         "device_drops": seen.device_drops,
-        "tlp_count": seen.tlp_count,
+        "tlp_count": outcome.seen.tlp_count,
         "emulator_cpu_ratio": share(seen, seen.emulator_cpu),
         "hosts_cpu_ratio": share(seen, seen.hosts_cpu),
         "machine_cpu_ratio": share(seen, seen.machine_cpu) / seen.cores.max(1) as f64,
@@ -162,15 +162,15 @@ fn told(held: &Held) -> Value {
 
 /// The kernel's statistics, flow by flow.
 fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
-    let flows = plan.flows.iter().zip(&outcome.flows);
+    let flows = plan.flows.iter().zip(&outcome.seen.flows);
     let flow = flows.map(|(planned, flow)| {
         let base = i128::from(plan.least_rtt(planned).as_nanos());
         let error = flow.min_rtt.map(|rtt| i128::from(rtt.as_nanos()) - base);
-        let cc = (!planned.group.is_quic()).then(|| kernel::name(&planned.group.cc.name));
+        let cc = (!planned.group.is_quic()).then(|| name(&planned.group.cc.name));
         json!({
             "flow": flow.totals.flow,
             "kernel_cc": cc,
-            "derived_inputs": cc.map_or(&[][..], kernel::derived),
+            "derived_inputs": cc.map_or(&[][..], derived),
             "min_rtt_ns": nanos(flow.min_rtt),
             "min_rtt_error_ns": error.and_then(|error| i64::try_from(error).ok()),
             "window_limited_ns": flow.window_limited,

@@ -3,8 +3,10 @@
 use std::env;
 use std::io;
 
-use crate::namespace::{LINK, Refused, Stack};
-use crate::netlink::{Request, RouteMetrics, Routing};
+use paceline_tcp::netlink::{Request, RouteMetrics, Routing};
+use paceline_tcp::settings::Stack;
+
+use crate::namespace::{LINK, Refused, sizes};
 use crate::place::{BITS, CLIENT_KEY, DEEPEST, Place};
 use crate::tun::Tun;
 
@@ -51,7 +53,7 @@ impl Gate {
             routing
                 .find(&name)
                 .and_then(|index| {
-                    routing.ask(&Request::bring_up(index, Some(stack.device())))?;
+                    routing.ask(&Request::bring_up(index, Some(sizes(stack))))?;
                     routing.ask(&Request::add_address(index, own))?;
                     routing.ask(&route(index))
                 })

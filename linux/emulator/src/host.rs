@@ -6,7 +6,7 @@ mod tcp;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
@@ -14,16 +14,15 @@ use paceline_experiment::{Change, FlowPlan, Plan, end_counters, end_row};
 use paceline_record::{EventKind, EventRow, FlowTotals, Text};
 use paceline_recovery::{App, Application, Write};
 use paceline_scenario::FlowGroup;
+use paceline_tcp::packet::{PROBE, SENDER, receiver};
+use paceline_tcp::settings::{is_bbr, name};
+use paceline_tcp::{Counts, Flow, Own, Rows, Sample, decode};
 use paceline_units::{Bytes, Duration, Instant};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::clock::{Clock, STALL};
 use crate::ends::{End, Ends, Stack};
 use crate::histogram::{Histogram, Times};
-use crate::kernel;
-use crate::message::{Flow, Own, Sample};
-use crate::packet::{PROBE, SENDER, receiver};
-use crate::sample;
 use crate::sockets::Asker;
 use crate::sys;
 
@@ -96,7 +95,7 @@ pub enum Receiver {
 #[derive(Default)]
 struct State {
     stage: Stage,
-    rows: sample::Rows,
+    rows: Rows,
     finished: Option<Instant>,
     error: Option<String>,
 }
@@ -157,7 +156,7 @@ fn clamp(socket: &Socket, group: &FlowGroup) -> io::Result<()> {
 /// write nothing for a while.
 fn prepare(plan: &FlowPlan, silent: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_tcp_congestion(kernel::name(&plan.group.cc.name).as_bytes())?;
+    socket.set_tcp_congestion(name(&plan.group.cc.name).as_bytes())?;
     socket.set_nonblocking(true)?;
     // Closed after the run, with unread data: otherwise the kernel would keep it for minutes.
     socket.set_linger(Some(std::time::Duration::ZERO))?;
@@ -292,6 +291,15 @@ impl<'a> Connection<'a> {
     }
 }
 
+/// Reads a connection. The caller fills in times and places, and the receiver's data.
+pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sample, Counts)> {
+    let (mut info, mut own) = ([0; 512], [0; 64]);
+    let info = sys::tcp_option(socket, libc::TCP_INFO, &mut info)?;
+    // A controller without private state reports none.
+    let own = sys::tcp_option(socket, libc::TCP_CC_INFO, &mut own).unwrap_or_default();
+    Ok(decode(info, own, is_bbr, mss))
+}
+
 /// A sender's program: its application, and the scenario's commands to it.
 struct Program<'a> {
     steps: std::slice::Iter<'a, &'a (Instant, Change)>,
@@ -380,8 +388,7 @@ impl Shared<'_> {
                 return Ok(());
             }
         };
-        let (mut sample, counts) =
-            sample::read(sender, kernel::is_bbr(connection.plan), connection.plan.mss)?;
+        let (mut sample, counts) = read(sender, is_bbr(connection.plan), connection.plan.mss)?;
         let now = self.now().min(self.end);
         let rtt = connection.rtt.load(Relaxed);
         let row = &mut sample.row;
@@ -426,7 +433,7 @@ impl Shared<'_> {
     pub fn probe(&self, there: &Socket, back: &Socket, interval: Duration) {
         let mut next = Instant::ZERO;
         let to = |ip| SockAddr::from(SocketAddr::V4(SocketAddrV4::new(ip, PORT)));
-        let (there_to, back_to) = (to(PROBE), to(crate::packet::SENDER));
+        let (there_to, back_to) = (to(PROBE), to(SENDER));
         while next < self.end && !self.over() {
             self.sleep_until(next);
             for (socket, to) in [(there, &there_to), (back, &back_to)] {

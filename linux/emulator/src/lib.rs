@@ -21,32 +21,16 @@ mod kernel;
 mod log;
 mod message;
 mod namespace;
-mod netlink;
 mod network;
-mod packet;
 mod place;
 mod process;
 mod programs;
 mod record;
 mod recovery;
 mod run;
-mod sample;
 mod sockets;
 mod sys;
 mod tun;
-
-/// Shared by the engines that run a kernel's TCP: the settings requested of the kernel, and the
-/// state it reports.
-#[doc(hidden)]
-pub mod linux {
-    pub use crate::kernel::{BBR3, check_tcp, derived, is_bbr, metrics, name, stack};
-    pub use crate::message::{Flow, Outcome, Sample};
-    pub use crate::namespace::{counter, settings};
-    pub use crate::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};
-    pub use crate::packet::{Kind, RECEIVERS, SENDER, classify, is_marked, receiver};
-    pub use crate::record::run as record;
-    pub use crate::sample::{Rows, decode};
-}
 
 pub use doctor::doctor;
 pub use kernel::controllers;

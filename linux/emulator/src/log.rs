@@ -1,10 +1,10 @@
 //! The path's observations in a run.
 
 use paceline_record::{EventRow, PacketRow, QueueRow};
+use paceline_tcp::Sample;
 use paceline_units::Duration;
 
 use crate::histogram::Histogram;
-use crate::message::Sample;
 
 /// The path's observations in a run.
 #[derive(Default)]

@@ -2,8 +2,9 @@
 
 use std::io::{self, Read, Write};
 
-use paceline_record::{EventRow, FlowTotals, PacketRow, QueueRow, SampleRow};
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_record::FlowTotals;
+use paceline_tcp::Observations;
+use paceline_units::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::busy::RateError;
@@ -33,23 +34,13 @@ pub enum Message {
     Failed(String),
 }
 
-/// All observations of a run.
+/// The outcome of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Rows of flows.
-    pub samples: Vec<Sample>,
-    /// Rows of links.
-    pub queues: Vec<QueueRow>,
-    /// Events, in order.
-    pub events: Vec<EventRow>,
-    /// Packets, if they are recorded.
-    pub packets: Vec<PacketRow>,
-    /// Each flow over the whole run.
-    pub flows: Vec<Flow>,
+    /// Its rows and totals.
+    pub seen: Observations,
     /// The engine's measurements of itself.
     pub measured: Measured,
-    /// Data packets offered to the path.
-    pub packets_offered: u64,
     /// When it ended.
     pub ended: Instant,
     /// The conversations of programs, one per direction.
@@ -79,61 +70,6 @@ pub struct Talk {
     pub totals: FlowTotals,
 }
 
-/// A flow at one time, with its controller's displayed state.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
-    /// Its row.
-    pub row: SampleRow,
-    /// Its controller's displayed state.
-    pub own: Own,
-}
-
-/// The kernel's state of a controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Own {
-    /// One with a threshold, infinite before it is set.
-    Window(Bytes),
-    /// BBR.
-    Bbr(Bbr),
-    /// One of a guest's transport, which tells the bandwidth that it assumes.
-    Bandwidth(Rate),
-    /// One on another stack, with no more state than in the row.
-    Hidden,
-}
-
-impl Default for Own {
-    fn default() -> Self {
-        Self::Window(Bytes::INFINITE)
-    }
-}
-
-/// The state of the kernel's BBR; gains in units of 1/256.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bbr {
-    pub bw: Rate,
-    pub min_rtt: Duration,
-    pub pacing_gain: u32,
-    pub cwnd_gain: u32,
-}
-
-/// A flow over the whole run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Flow {
-    /// Its totals.
-    pub totals: FlowTotals,
-    /// Minimum RTT that the kernel measured.
-    pub min_rtt: Option<Duration>,
-    /// Nanoseconds in which the receiver's window was the limit.
-    pub window_limited: u64,
-    /// Nanoseconds in which the sender's buffer was the limit.
-    pub buffer_limited: u64,
-    /// Its ACKs offered to links, those that they lost, and those that they filtered. None in an
-    /// engine that does not count them.
-    pub acks: Option<[u64; 3]>,
-    /// Why it did not connect, or broke off.
-    pub error: Option<String>,
-}
-
 /// The emulator's measurements of itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
@@ -158,8 +94,6 @@ pub struct Measured {
     pub machine_cpu: u64,
     pub cores: u64,
     pub device_drops: u64,
-    /// Tail loss probes of all flows.
-    pub tlp_count: Option<u64>,
     pub real_time: bool,
     pub locked: bool,
     pub user_namespace: bool,

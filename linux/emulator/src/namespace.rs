@@ -5,35 +5,14 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
-use paceline_units::Duration;
+use paceline_tcp::netlink::{LOOPBACK, Request, RouteMetrics, Routing};
+use paceline_tcp::packet::{PROBE, RECEIVERS, SENDER, receiver};
+use paceline_tcp::settings::{Stack, counter, settings};
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use crate::netlink::{LOOPBACK, Request, RouteMetrics, Routing};
-use crate::packet::{RECEIVERS, SENDER, receiver};
 use crate::sys;
 use crate::tun::{DEVICE, Tun};
-
-/// How long Linux delays ACKs of out-of-order data (`net.ipv4.tcp_comp_sack_delay_ns`).
-pub const COMP_SACK_DELAY: Duration = Duration::from_millis(1);
-
-/// The TCP settings of a host.
-#[derive(Clone, Debug)]
-pub struct Stack {
-    /// Largest IP packet.
-    pub mtu: u32,
-    /// Whether segments carry timestamps.
-    pub timestamps: bool,
-    /// The receiver's maximum buffer, in bytes of payload.
-    pub window: u64,
-}
-
-impl Stack {
-    /// The MTU and the queue of the host's device.
-    pub fn device(&self) -> (u32, u32) {
-        (self.mtu, DEVICE_QUEUE)
-    }
-}
 
 /// Why the hosts could not be created.
 #[derive(Debug)]
@@ -90,6 +69,11 @@ pub const LINK: &str = "path0";
 /// accumulate: drops are detected and reported.
 const DEVICE_QUEUE: u32 = 20_000;
 
+/// The MTU and the queue of a host's device.
+pub fn sizes(stack: &Stack) -> (u32, u32) {
+    (stack.mtu, DEVICE_QUEUE)
+}
+
 impl Host {
     /// Makes a host of the namespace that the process is in.
     fn make(stack: &Stack) -> Result<Self, Refused> {
@@ -101,7 +85,7 @@ impl Host {
         let index = routing.find(LINK).map_err(Refused::at("find the device"))?;
         routing
             .ask(&Request::bring_up(LOOPBACK, None))
-            .and_then(|()| routing.ask(&Request::bring_up(index, Some(stack.device()))))
+            .and_then(|()| routing.ask(&Request::bring_up(index, Some(sizes(stack)))))
             .map_err(Refused::at("bring the devices up"))?;
         Ok(Self {
             namespace,
@@ -119,7 +103,7 @@ impl Host {
             .map_err(Refused::at("add an address"))?;
         let flows = (0..).zip(routes);
         let flows = flows.map(|(flow, metrics)| (receiver(flow), *metrics));
-        let probe = (crate::packet::PROBE, RouteMetrics::default());
+        let probe = (PROBE, RouteMetrics::default());
         for (to, metrics) in flows.chain([probe]) {
             routing
                 .ask(&Request::add_route(
@@ -216,53 +200,6 @@ impl Host {
     }
 }
 
-/// A counter of /proc/net/netstat: a line of names, then one of numbers.
-pub fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
-    let mut lines = table.lines().filter_map(|line| line.strip_prefix(group));
-    let (names, numbers) = (lines.next()?, lines.next()?);
-    let place = names.split_whitespace().position(|found| found == name)?;
-    numbers.split_whitespace().nth(place)?.parse().ok()
-}
-
-/// TCP settings that belong to a namespace, by their names beneath `/proc/sys/net/ipv4`: those that
-/// a scenario requests, and Linux's defaults where the machine may differ.
-pub fn settings(stack: &Stack) -> [(&'static str, String); 24] {
-    // A socket's buffer counts more than its payload; half of it is window.
-    let buffer = stack
-        .window
-        .saturating_mul(2)
-        .clamp(1 << 20, i32::MAX as u64);
-    [
-        ("conf/all/rp_filter", "0".to_owned()),
-        ("conf/default/rp_filter", "0".to_owned()),
-        ("tcp_timestamps", u8::from(stack.timestamps).to_string()),
-        ("tcp_rmem", format!("4096 131072 {buffer}")),
-        ("tcp_wmem", format!("4096 16384 {}", i32::MAX)),
-        ("tcp_no_metrics_save", "1".to_owned()),
-        ("tcp_ecn", "2".to_owned()),
-        ("tcp_sack", "1".to_owned()),
-        ("tcp_dsack", "1".to_owned()),
-        ("tcp_window_scaling", "1".to_owned()),
-        ("tcp_moderate_rcvbuf", "1".to_owned()),
-        ("tcp_recovery", "1".to_owned()),
-        ("tcp_early_retrans", "3".to_owned()),
-        ("tcp_frto", "2".to_owned()),
-        ("tcp_reordering", "3".to_owned()),
-        ("tcp_slow_start_after_idle", "1".to_owned()),
-        ("tcp_pacing_ss_ratio", "200".to_owned()),
-        ("tcp_pacing_ca_ratio", "120".to_owned()),
-        ("tcp_min_tso_segs", "2".to_owned()),
-        ("tcp_mtu_probing", "0".to_owned()),
-        ("tcp_fastopen", "0".to_owned()),
-        (
-            "tcp_comp_sack_delay_ns",
-            COMP_SACK_DELAY.as_nanos().to_string(),
-        ),
-        ("tcp_comp_sack_slack_ns", "100000".to_owned()),
-        ("tcp_comp_sack_nr", "44".to_owned()),
-    ]
-}
-
 fn tune(stack: &Stack) -> Result<(), Refused> {
     for (name, value) in settings(stack) {
         let path = format!("/proc/sys/net/ipv4/{name}");
@@ -273,18 +210,4 @@ fn tune(stack: &Stack) -> Result<(), Refused> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_stands_below_its_name() {
-        let table = "TcpExt: A TCPLossProbes B\nTcpExt: 1 23 4\nIpExt: TCPLossProbes\nIpExt: 9\n";
-        assert_eq!(counter(table, "TcpExt:", "TCPLossProbes"), Some(23));
-        assert_eq!(counter(table, "IpExt:", "TCPLossProbes"), Some(9));
-        assert_eq!(counter(table, "TcpExt:", "C"), None);
-        assert_eq!(counter("TcpExt: A", "TcpExt:", "A"), None);
-    }
 }

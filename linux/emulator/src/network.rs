@@ -13,6 +13,7 @@ use paceline_capture::{Tcp, Tracker};
 use paceline_experiment::{Change, Plan, Unbalanced, audit};
 use paceline_path::{DropCause, Header, Link, Verdict};
 use paceline_record::PacketKind;
+use paceline_tcp::packet::{self, Kind};
 use paceline_units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
@@ -20,7 +21,6 @@ use self::talks::Talks;
 use crate::busy::{Busy, RateError};
 use crate::host::Shared;
 use crate::log::Log;
-use crate::packet::{self, Kind};
 use crate::sys;
 use crate::tun::Tun;
 

@@ -13,14 +13,15 @@ use paceline_capture::Tcp;
 use paceline_conformance::recovery::{
     MSS, Peer, Played, Script, Trace, Transmission, WINDOW, compare,
 };
+use paceline_tcp::netlink::RouteMetrics;
+use paceline_tcp::packet::{self, Kind};
+use paceline_tcp::settings::Stack;
 use paceline_units::Duration;
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use self::segment::Answerer;
-use crate::namespace::{self, Host, Refused, Stack};
-use crate::netlink::RouteMetrics;
-use crate::packet::{self, Kind};
+use crate::namespace::{self, Host, Refused};
 use crate::{process, sys};
 
 /// How many scripts are played in parallel: they mostly wait.

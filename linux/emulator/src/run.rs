@@ -50,8 +50,9 @@ impl Backend for Emulator {
         let stacks = stacks(&plan, &choices);
         let (outcome, last) = emulate(&plan, &stacks, None, watch)?;
         let report = fidelity::report(&plan, &outcome);
-        let run = record::run(plan.info, &plan.flows, outcome);
-        Ok((run.with_emulation(report), last))
+        let run = paceline_tcp::record(plan.info, &plan.flows, outcome.seen, Vec::new());
+        let run = run.with_qlogs(outcome.qlogs).with_emulation(report);
+        Ok((run, last))
     }
 }
 
@@ -106,10 +107,10 @@ pub fn shell(
         // The client had the terminal, and has ended.
         let _ = sys::take_terminal();
     }
-    Ok((
-        record::run(info, &plan.flows, outcome).with_emulation(report),
-        exit,
-    ))
+    let talks = outcome.talks.into_iter().map(|talk| talk.totals).collect();
+    let run = paceline_tcp::record(info, &plan.flows, outcome.seen, talks);
+    let run = run.with_qlogs(outcome.qlogs).with_emulation(report);
+    Ok((run, exit))
 }
 
 /// The stack of each flow; none where the kernel's TCP runs. `choices` are the controllers, group by
@@ -198,7 +199,7 @@ fn emulate(
             }
             Some(Message::Outcome(outcome)) => {
                 so_far.passed = so_far.total;
-                so_far.packets = outcome.packets_offered;
+                so_far.packets = outcome.seen.packets_offered;
                 return Ok((*outcome, so_far));
             }
             Some(Message::Unavailable { what, hint }) => {

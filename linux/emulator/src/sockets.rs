@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use paceline_capture::TCP;
 use paceline_record::{EventRow, SampleRow};
 use paceline_recovery::SenderStats;
+use paceline_tcp::{Counts, Rows, decode, mss};
+use paceline_tcp::{Own, Sample};
 use paceline_units::{Duration, Instant};
 
 use crate::conversation::Conversation;
 use crate::diag::{Diag, Found};
-use crate::message::{Own, Sample, Talk};
+use crate::message::Talk;
 use crate::namespace::{Host, Refused};
-use crate::sample::{self, Counts, Rows};
 
 /// A socket that has sent data, at one time.
 #[derive(Clone, Debug)]
@@ -70,11 +71,11 @@ impl Told {
             (found.port, port)
         };
         let cc = found.cc.to_owned();
-        let (sample, counts) = sample::decode(
+        let (sample, counts) = decode(
             found.info,
             found.own,
             cc.starts_with("bbr"),
-            sample::mss(found.info),
+            mss(found.info),
         );
         let of = Conversation {
             protocol: TCP,

@@ -1,8 +1,8 @@
 //! BBRv3 with options of a scenario: the object that the guest loads, with other constants.
 
-use paceline_emulator::linux::{self, BBR3};
 use paceline_experiment::parameters;
 use paceline_scenario::{Diagnostic, Scenario};
+use paceline_tcp::settings::{self, BBR3};
 use paceline_units::options::OptionValue;
 
 /// The controller as `paceline kernel load` registers it.
@@ -61,7 +61,7 @@ fn in_kernel(value: OptionValue, kind: &str) -> Option<u32> {
 /// The constants for a group of flows; none if it does not run the kernel's BBRv3.
 fn constants(scenario: &Scenario, group: usize) -> Result<Option<Constants>, Vec<Diagnostic>> {
     let choice = &scenario.flows[group].cc;
-    if linux::name(&choice.name) != BBR3 {
+    if settings::name(&choice.name) != BBR3 {
         return Ok(None);
     }
     let table = table();
@@ -103,7 +103,7 @@ impl Controllers {
         let mut sets = vec![standard()];
         let mut names = Vec::new();
         for (group, flows) in scenario.flows.iter().enumerate() {
-            let name = linux::name(&flows.cc.name);
+            let name = settings::name(&flows.cc.name);
             let Some(constants) = constants(scenario, group)? else {
                 if flows.cc.options.contains_key("pacing") {
                     parameters(scenario, group)?;

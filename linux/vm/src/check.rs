@@ -1,9 +1,9 @@
 //! Parts of a scenario that a kernel's own queues cannot do.
 
-use paceline_emulator::linux::check_tcp;
 use paceline_experiment::Plan;
 use paceline_path::{Aqm, Pie, Red};
 use paceline_scenario::{Diagnostic, Engine, FlowGroup, LinkKey, Queue, RateSource, Scenario};
+use paceline_tcp::settings::check_tcp;
 use paceline_units::{Frequency, Gain, Rate, Size};
 
 use crate::bbr3::Controllers;

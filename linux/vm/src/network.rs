@@ -12,10 +12,9 @@
 
 use std::net::Ipv4Addr;
 
-use paceline_emulator::linux::{
-    LOOPBACK, RECEIVERS, Request, RouteMetrics, SENDER, attribute, link_header, receiver,
-};
 use paceline_path::{Aqm, Codel, Pie, QueueLimit, Red};
+use paceline_tcp::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};
+use paceline_tcp::packet::{RECEIVERS, SENDER, receiver};
 use paceline_units::{Bytes, Duration, Gain, Rate, Site};
 
 use crate::wire;

@@ -1,10 +1,12 @@
 //! Converts the guest's log to a record.
 
 use paceline_capture::{Tcp, Tracker};
-use paceline_emulator::linux::{self, Flow, Kind, Outcome, Rows};
 use paceline_experiment::{Change, LinkChange, Plan, change_rows};
 use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, QueueRow};
 use paceline_scenario::LinkSection;
+use paceline_tcp::packet::{Kind, classify, is_marked};
+use paceline_tcp::settings::{counter, is_bbr};
+use paceline_tcp::{Flow, Observations, Rows, decode};
 use paceline_units::{Bytes, Instant, Rate};
 
 use crate::script::is_up;
@@ -13,7 +15,7 @@ use crate::wire::{IDLE_ROUND, QUERIES, Record, Tell};
 /// The results of a run.
 #[derive(Debug, Default)]
 pub struct Seen {
-    pub outcome: Outcome,
+    pub outcome: Observations,
     /// How busy the guest's processor was: over the run, and in the busiest second.
     pub busy: f64,
     pub busiest: f64,
@@ -110,13 +112,13 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
             (Some(Tell::Idle), _) => idle.at(record.at, long(record.body, 0)),
             (Some(Tell::Counters), _) => {
                 let table = String::from_utf8_lossy(record.body);
-                let here = linux::counter(&table, "TcpExt:", "TCPLossProbes");
+                let here = counter(&table, "TcpExt:", "TCPLossProbes");
                 probes = probes.map_or(here, |others: u64| Some(others + here?));
             }
             _ => {}
         }
     }
-    seen.outcome.measured.tlp_count = probes;
+    seen.outcome.tlp_count = probes;
     seen.outcome.events.extend(queues.events);
     seen.outcome.events.sort_by_key(|event| event.t_ns);
     seen.outcome.packets.sort_by_key(|packet| packet.t_ns);
@@ -132,7 +134,7 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
     seen
 }
 
-fn sample(plan: &Plan<'_>, record: &Record<'_>, told: &mut Told, outcome: &mut Outcome) {
+fn sample(plan: &Plan<'_>, record: &Record<'_>, told: &mut Told, outcome: &mut Observations) {
     let Some(flow) = plan.flows.get(usize::from(record.number)) else {
         return;
     };
@@ -142,7 +144,7 @@ fn sample(plan: &Plan<'_>, record: &Record<'_>, told: &mut Told, outcome: &mut O
         return;
     };
     let own = rest.get(..lengths[1]).unwrap_or_default();
-    let (mut sample, counts) = linux::decode(info, own, linux::is_bbr(flow), flow.mss);
+    let (mut sample, counts) = decode(info, own, is_bbr(flow), flow.mss);
     told.goodput = long(record.body, 0);
     sample.row.t_ns = Instant::from_nanos(record.at);
     sample.row.flow = u32::from(record.number);
@@ -157,7 +159,7 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
     const ETHERNET: usize = 14;
     let at = Instant::from_nanos(record.at);
     let bytes = record.body.get(ETHERNET..).unwrap_or_default();
-    let read = |from_sender| match linux::classify(bytes, from_sender) {
+    let read = |from_sender| match classify(bytes, from_sender) {
         Kind::Tcp(flow) => Some((flow, Tcp::read(bytes)?)),
         Kind::Udp(_) | Kind::Probe(_) | Kind::Other => None,
     };
@@ -191,7 +193,7 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
                 )
             };
             rows.push(row(kind));
-            if kind == PacketKind::Deliver && linux::is_marked(bytes) {
+            if kind == PacketKind::Deliver && is_marked(bytes) {
                 rows.push(row(PacketKind::Mark));
             }
         }
@@ -382,11 +384,13 @@ impl Idle {
 
 #[cfg(test)]
 mod tests {
+    use paceline_tcp::netlink;
+
     use super::*;
 
     fn attribute(name: u16, value: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        linux::attribute(&mut bytes, name, value);
+        netlink::attribute(&mut bytes, name, value);
         bytes
     }
 
@@ -436,7 +440,7 @@ mod tests {
             .flat_map(Record::head)
             .collect();
         let seen = read(&plan, &log);
-        let run = linux::record(plan.info, &plan.flows, seen.outcome);
+        let run = paceline_tcp::record(plan.info, &plan.flows, seen.outcome, Vec::new());
         assert_eq!(run.metric("rto_count"), Some(0.0));
         let metrics = &run.flows()[0].metrics;
         let took = metrics.iter().find(|metric| metric.name == "completion_ns");

@@ -1,9 +1,10 @@
 //! A run in the machine.
 
-use paceline_emulator::linux;
 use paceline_experiment::{Backend, Guests, Memory, Plan, Progress, RunError, Unavailable, Watch};
 use paceline_record::{Held, Run};
 use paceline_scenario::{Diagnostic, Scenario};
+use paceline_tcp::packet::receiver;
+use paceline_tcp::settings;
 use paceline_units::{Duration, Rate};
 use serde_json::json;
 
@@ -74,7 +75,7 @@ fn needs(scenario: &Scenario) -> Vec<String> {
         needed.extend(["cls_bpf", "sch_ingress"].map(str::to_owned));
     }
     for group in &scenario.flows {
-        let name = linux::name(&group.cc.name);
+        let name = settings::name(&group.cc.name);
         // Every kernel has Reno, and Debian's has CUBIC built in.
         if name != "reno" && name != "cubic" {
             needed.push(format!("tcp_{name}"));
@@ -123,10 +124,10 @@ impl Backend for Vm {
             "snapshot": image.hash,
             "busy_ratio": rounded(seen.busy),
             "busiest_second_ratio": rounded(seen.busiest),
-            "tlp_count": seen.outcome.measured.tlp_count,
+            "tlp_count": seen.outcome.tlp_count,
             "flows": flows(&plan),
         });
-        let run = linux::record(plan.info, &plan.flows, seen.outcome);
+        let run = paceline_tcp::record(plan.info, &plan.flows, seen.outcome, Vec::new());
         Ok((run.with_emulation(emulation), so_far))
     }
 }
@@ -151,8 +152,8 @@ fn of_machine(error: RunError) -> RunError {
 /// The kernel's configuration of each flow.
 fn flows(plan: &Plan<'_>) -> Vec<serde_json::Value> {
     let flow = |(number, flow): (u32, &paceline_experiment::FlowPlan)| {
-        let cc = linux::name(&flow.group.cc.name);
-        json!({ "flow": number, "kernel_cc": cc, "derived_inputs": linux::derived(cc) })
+        let cc = settings::name(&flow.group.cc.name);
+        json!({ "flow": number, "kernel_cc": cc, "derived_inputs": settings::derived(cc) })
     };
     (0..).zip(&plan.flows).map(flow).collect()
 }
@@ -202,7 +203,7 @@ pub fn trace(scenario: &Scenario, seed: u64, watch: &mut Watch<'_>) -> Result<Tr
     let controller = plan
         .flows
         .first()
-        .map_or("", |flow| linux::name(&flow.group.cc.name));
+        .map_or("", |flow| settings::name(&flow.group.cc.name));
     let Some((_, functions)) = TRACED.iter().find(|(name, _)| *name == controller) else {
         let names = TRACED.map(|(name, _)| name).join(", ");
         let what = format!("the kernel's {controller} cannot be recorded");
@@ -228,7 +229,7 @@ pub fn trace(scenario: &Scenario, seed: u64, watch: &mut Watch<'_>) -> Result<Tr
     Ok(Traced {
         kernel: image.kernel,
         controller: controller.to_owned(),
-        receiver: u32::from_le_bytes(linux::receiver(0).octets()),
+        receiver: u32::from_le_bytes(receiver(0).octets()),
         calls,
     })
 }

@@ -1,10 +1,12 @@
 //! Converts a plan to the guest's script.
 
-use paceline_emulator::linux::{self, Request};
 use paceline_experiment::{Change, FlowPlan, LinkChange, Plan};
 use paceline_path::{Aqm, QueueLimit};
 use paceline_recovery::{Amount, App, Application};
 use paceline_scenario::{LinkKey, OptionInput};
+use paceline_tcp::netlink::Request;
+use paceline_tcp::packet::receiver;
+use paceline_tcp::settings;
 use paceline_units::{Bytes, Duration, Gain, Instant, Loss, Rate, Rng, Site};
 
 use crate::bbr3::Controllers;
@@ -158,11 +160,11 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         script.file(namespace, "/proc/sys/net/ipv4/ip_early_demux", "0");
     }
     for namespace in [wire::SENDERS, wire::RECEIVERS] {
-        for (name, value) in linux::settings(&linux::stack(scenario)) {
+        for (name, value) in settings::settings(&settings::stack(scenario)) {
             script.file(namespace, &format!("/proc/sys/net/ipv4/{name}"), &value);
         }
     }
-    let metrics = |flow: &FlowPlan| (linux::metrics(&flow.group), is_up(flow));
+    let metrics = |flow: &FlowPlan| (settings::metrics(&flow.group), is_up(flow));
     let flows: Vec<_> = plan.flows.iter().map(metrics).collect();
     for request in network::routes(&flows) {
         script.ask(&request);
@@ -325,7 +327,7 @@ fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan, controller: &str) 
     let clamp = if window < LARGEST { window as u32 } else { 0 };
     let (receiver, up) = match is_up(flow) {
         true => (network::up_receiver(number as u32), wire::UP),
-        false => (linux::receiver(number as u32), 0),
+        false => (receiver(number as u32), 0),
     };
     let mut body = receiver.octets().to_vec();
     body.extend(if silent { UNSENT } else { 0 }.to_le_bytes());

@@ -2,9 +2,7 @@
 
 #![no_main]
 
-#[allow(dead_code, missing_docs)]
-#[path = "../../../linux/emulator/src/packet.rs"]
-mod packet;
+use paceline_tcp::packet;
 
 libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
     packet::classify(octets, true);

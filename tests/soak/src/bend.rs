@@ -9,17 +9,11 @@ use std::{panic, thread};
 
 use flate2::read::GzDecoder;
 use paceline_conformance::{Version, read_trace, replay};
+use paceline_tcp::packet;
 use paceline_units::Rng;
 
 #[path = "../../fuzz/src/lib.rs"]
 mod checks;
-#[allow(
-    dead_code,
-    missing_docs,
-    reason = "a reader that is private to its crate"
-)]
-#[path = "../../../linux/emulator/src/packet.rs"]
-mod packet;
 
 /// A reader, with the folder of its seeds.
 type Reader = (&'static str, &'static str, fn(&[u8]) -> bool);

@@ -6,14 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use paceline_record::EventKind;
 use paceline_recovery::Amount;
+use paceline_tcp::packet::receiver;
 use paceline_units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use socket2::Socket;
 
 use super::{Connection, LOOK, Program, Shared, Sockets, Stage, address, locked};
-use crate::packet::receiver;
-use crate::sample;
 use crate::sys;
 
 /// The size of one write.
@@ -111,7 +110,7 @@ impl Shared<'_> {
             if self.now() >= stop {
                 return self.close(connection, EventKind::Stop, None);
             }
-            let (_, counts) = sample::read(socket.as_fd(), false, connection.plan.mss)?;
+            let (_, counts) = super::read(socket.as_fd(), false, connection.plan.mss)?;
             let all = counts.unacknowledged == 0 && counts.unsent == 0;
             if all && connection.ended.load(Relaxed) {
                 let last = Instant::from_nanos(connection.last.load(Relaxed));

@@ -5,13 +5,14 @@ use std::io;
 use paceline_capture::Tcp;
 use paceline_path::Link;
 use paceline_record::PacketKind;
+use paceline_tcp::Sample;
+use paceline_tcp::packet;
 use paceline_units::{Duration, Instant};
 
 use super::talks::{Sent, Talks};
 use super::{Frame, Network, write};
 use crate::conversation::conversation;
-use crate::message::{Sample, Talk};
-use crate::packet;
+use crate::message::Talk;
 use crate::place::Place;
 use crate::tun::Tun;
 

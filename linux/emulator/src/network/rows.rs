@@ -2,10 +2,10 @@
 
 use paceline_capture::{Tcp, Tracker};
 use paceline_record::{PacketKind, PacketRow, QueueRow};
+use paceline_tcp::packet;
 use paceline_units::Instant;
 
 use super::{Frame, Network};
-use crate::packet;
 
 impl Network<'_> {
     pub(super) fn records_packets(&self) -> bool {

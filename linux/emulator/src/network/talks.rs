@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use paceline_capture::{Spin, Tcp, Tracker};
 use paceline_record::{FlowTotals, PacketRow, SampleRow};
 use paceline_recovery::SenderStats;
+use paceline_tcp::packet;
+use paceline_tcp::{Own, Sample};
 use paceline_units::{Bytes, Duration, Instant};
 
 use crate::conversation::Conversation;
-use crate::message::{Own, Sample, Talk};
-use crate::packet;
+use crate::message::Talk;
 use crate::place::Place;
 
 /// The maximum number of separate conversations; all later ones count as one.

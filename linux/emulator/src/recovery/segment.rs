@@ -5,9 +5,8 @@ use std::net::Ipv4Addr;
 use paceline_capture::Tcp;
 use paceline_conformance::recovery::{MSS, WINDOW};
 use paceline_recovery::Acknowledgment;
+use paceline_tcp::packet::{SENDER, receiver};
 use paceline_units::{Duration, Instant};
-
-use crate::packet::{SENDER, receiver};
 
 /// The peer's initial sequence number.
 const SEQUENCE: u32 = 1_000_000;

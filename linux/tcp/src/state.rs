@@ -1,14 +1,50 @@
 //! A connection's state as the kernel reports it (tcp(7), TCP_INFO and TCP_CC_INFO).
 
-use std::io;
-use std::os::fd::BorrowedFd;
-
 use paceline_record::{EventKind, EventRow, FlowTotals, SampleRow};
 use paceline_recovery::SenderStats;
 use paceline_units::{Bytes, Duration, Instant, Rate};
+use serde::{Deserialize, Serialize};
 
-use crate::message::{Bbr, Own, Sample};
-use crate::sys;
+/// A flow at one time, with its controller's displayed state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Its row.
+    pub row: SampleRow,
+    /// Its controller's displayed state.
+    pub own: Own,
+}
+
+/// The kernel's state of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Own {
+    /// One with a threshold, infinite before it is set.
+    Window(Bytes),
+    /// BBR.
+    Bbr(Bbr),
+    /// One of a guest's transport, which tells the bandwidth that it assumes.
+    Bandwidth(Rate),
+    /// One on another stack, with no more state than in the row.
+    Hidden,
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Self::Window(Bytes::INFINITE)
+    }
+}
+
+/// The state of the kernel's BBR; gains in units of 1/256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bbr {
+    /// Its bandwidth estimate.
+    pub bw: Rate,
+    /// The minimum RTT that it has measured.
+    pub min_rtt: Duration,
+    /// The gain of its pacing rate.
+    pub pacing_gain: u32,
+    /// The gain of its window.
+    pub cwnd_gain: u32,
+}
 
 /// Recovery states by the kernel's numbers.
 const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
@@ -57,15 +93,6 @@ pub struct Counts {
     pub buffer_limited: u64,
     /// Whether the connection is open.
     pub established: bool,
-}
-
-/// Reads a connection. The caller fills in times and places, and the receiver's data.
-pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sample, Counts)> {
-    let (mut info, mut own) = ([0; 512], [0; 64]);
-    let info = sys::tcp_option(socket, libc::TCP_INFO, &mut info)?;
-    // A controller without private state reports none.
-    let own = sys::tcp_option(socket, libc::TCP_CC_INFO, &mut own).unwrap_or_default();
-    Ok(decode(info, own, is_bbr, mss))
 }
 
 /// The payload of a full segment, according to TCP_INFO.
