@@ -62,15 +62,15 @@ class Options:
         ),
     ] = None
     beside: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
-    """Other flows on the path, such as "cubic:2" for two of CUBIC. Default: nothing."""
+    """Other flows on the path, such as "cubic:2" for two CUBIC flows. Default: none."""
     for_: Annotated[study.Aim | None, Parameter(name="--for")] = None
     """The aim of the recommendation. Default: throughput; the output then also names the best
     controllers for the other aims."""
     paths: Annotated[int, Parameter(validator=bounded(10, 1000, "from 10 to 1000"))] = study.PATHS
-    """Number of paths that are drawn from what the recordings allow."""
+    """Number of random paths to draw from the intervals of the fit."""
     sender: str | None = None
-    """Controller of the recorded flows for which the recording names none. Default: the one that
-    their packets identify."""
+    """The controller that the recorded flows used, if the recording does not name it. Default: the
+    one that their packets identify."""
     out: Annotated[Path | None, FILE] = None
     """Page to write. Default: NAME-advice.html in the current folder, or the next free
     NAME-advice-2.html."""
@@ -102,21 +102,21 @@ def advise(
     *,
     options: Options = Options(),
 ) -> None:
-    """Recommend a controller for the path that recordings show.
+    """Recommend a controller for a path, from recordings of transfers on the path.
 
-    The output starts with the limits that the recordings show. If the application or the receive
-    window was the limit, no controller helps, and the command compares none. Otherwise, the command
-    fits the path (`paceline fit`) and draws several paths from the intervals of the fit. Each
-    controller runs on each of these paths with the recorded traffic: the same sizes, pauses and
-    start times.
+    The output first says what limited the recorded transfers. If it was the application or the
+    receive window, no controller helps, and the command compares none. Otherwise, the command
+    estimates the path (`paceline fit`), and draws random paths from the 95 % intervals of the
+    estimate. Each controller runs on each of these paths with the recorded traffic: the same sizes,
+    pauses and start times.
 
-    The ranking compares pairs of runs on the same path. Differences of up to 5 % are ignored. A
-    difference is certain if it has the same sign on 90 % of the paths, and if chance would produce
-    it with a probability of less than 1 %. The harm to others is the share of its goodput that a
-    CUBIC flow loses beside the controller, compared with a CUBIC flow beside another CUBIC flow.
-    The command also varies the two parameters about which the fit is least certain, and reports the
-    values at which another controller becomes the best. If no model reproduces a recording, the
-    command recommends nothing.
+    The ranking compares pairs of runs on the same path. It ignores differences of up to 5 %. A
+    difference is certain if it has the same sign on at least 90 % of the paths, and if chance would
+    produce it with a probability of less than 1 %. The harm to others is the share of its goodput
+    that a CUBIC flow loses beside the controller, compared with a CUBIC flow beside another CUBIC
+    flow. The command also varies the two parameters about which the fit is least certain, and
+    reports the values at which another controller becomes the best. If no model of a path
+    reproduces a recording, the command recommends no controller.
     """
     asked, aim = _asked(options), options.for_ or "throughput"
     again = _again(recordings, options)

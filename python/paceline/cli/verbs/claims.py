@@ -42,7 +42,8 @@ class Options:
     list: bool = False
     """List the claims without running them."""
     mutants: bool = False
-    """Run the mutants of each claim (its runs without its subject), and list those that survive."""
+    """Run the mutants of each claim: broken versions that must fail. One that does not fail
+    survives."""
     seeds: Seeds = None
     quick: bool = False
     """Run a shorter form of each claim: fewer seeds and shorter runs."""
@@ -67,27 +68,29 @@ class Options:
     )
 )
 def claims(
-    names: Annotated[list[str] | None, Parameter(help="Ids or topics. Default: all.")] = None,
+    names: Annotated[
+        list[str] | None, Parameter(help="Ids or topics of claims. Default: all.")
+    ] = None,
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Rerun published experiments, and print published | measured | verdict for each claim.
+    """Rerun published experiments, and compare each published result with the measured one.
 
     The verdict of a claim is one of:
 
     - reproduced;
-    - reproduced under a stated assumption: the source leaves something open (`--json` prints
-      "reproduced by choice");
+    - reproduced under a stated assumption, because the source leaves something open (`--json`
+      prints "reproduced by choice");
     - not reproduced;
-    - finding: the claim is a question of our own;
+    - finding: the claim is a question of the project, not a published result;
     - error.
 
-    Each figure has a 95 % interval over the seeds. The runs of all chosen claims execute in
-    parallel. Emulated runs come last, as many at a time as their rates allow. An emulated run that
-    exceeds the bounds of `[run.emulation]` is repeated up to three times. If you name a claim by
-    its id, the claim runs even if it needs another `--backend`. With `--controller bbr3=FILE`, your
-    own controller replaces bbr3 in all claims.
+    Each measured value has a 95 % interval over the seeds. The runs of all chosen claims execute in
+    parallel. Emulated runs come last; their rates limit how many run at a time. An emulated run
+    that exceeds the bounds of `[run.emulation]` is repeated up to three times. If you name a claim
+    by its id, the claim runs even if it needs another `--backend`. With `--controller bbr3=FILE`,
+    your own controller replaces bbr3 in all claims.
 
     The exit code is 3 if a claim is not reproduced, if a bound of a finding fails, or if a mutant
     survives.

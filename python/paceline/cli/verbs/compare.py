@@ -53,8 +53,8 @@ class Options:
     tolerance: Annotated[float, Parameter(validator=_tolerance)] = 1.0
     """Ignore differences of up to this percentage of the old value."""
     correction: Literal["holm", "bh"] = "holm"
-    """Correction for multiple tests: limits to 5 % the probability of any false alarm (holm), or
-    the share of false alarms among the differences found (bh)."""
+    """Correction for multiple testing. It limits to 5 % the probability of any false alarm (holm),
+    or the share of false alarms among the differences found (bh)."""
     everything: Annotated[bool, Parameter(name="--all")] = False
     """Also show metrics that are the same."""
     markdown: bool = False
@@ -89,14 +89,14 @@ def compare(
     Values with the same seed are compared pair by pair. The exit code is 4 if a metric is worse. If
     there are too few runs for a test, the output says so, and this does not count as a failure.
 
-    With `--by`, the first value of one key of a sweep is compared with each other value, in pairs
-    of points that differ only in this key. Each point counts once, as the mean of its seeds, and
-    pairs are compared by their ratios.
+    With `--by`, the command compares the first value of one key of a sweep with each other value,
+    in pairs of points that differ only in this key. Each point counts once, as the mean of its
+    seeds. The two points of a pair are compared by their ratio.
 
-    A run, or a qlog that `paceline import` converted, can be compared with `reference:CASE`. CASE
-    is a test case of the BBR draft or a baseline; the reference is its run with `bbr3`. The output
-    shows where the run's BBR states (or its packets, if it has no states) depart from the
-    reference. The run and the case must have the same path and events.
+    You can compare a run, or a qlog that `paceline import` converted, with `reference:CASE`. CASE
+    is a test case of the BBR draft or a baseline; the reference is a run of CASE with `bbr3`. The
+    output shows where the run's BBR states (or its packets, if it has no states) depart from the
+    reference. The run and CASE must have the same path and events.
     """
     options = replace(options, metrics=files.known_metrics(options.metrics))
     if (new is None) == (options.by is None):

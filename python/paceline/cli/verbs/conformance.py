@@ -41,24 +41,24 @@ class Options:
         Parameter(
             name="--as",
             help=f"The algorithm that the flows are meant to run: {', '.join(SHADOWS)}. Default: "
-            "the nearest.",
+            "the nearest one.",
         ),
     ] = None
     flow: int | None = None
     """Judge only this flow of a recording."""
     case: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
-    """Only cases whose ids start with these words."""
+    """Use only cases whose ids start with these words."""
     controller: list[str] | None = None
     """NAME=FILE[:CLASS], STACK=FILE or a folder of stacks: load your own controllers or stacks,
     which you can then name as targets."""
     traces: Path | None = None
-    """Only replay the golden traces in this folder (subfolders v1, v2, v3, cubic, reno, dctcp)."""
+    """Replay only the golden traces in this folder (subfolders v1, v2, v3, cubic, reno, dctcp)."""
     cases: Path | None = None
     """Take the draft's cases from this folder."""
     recovery: Path | None = None
-    """Only run the recovery scripts in this folder."""
+    """Run only the recovery scripts in this folder."""
     live: bool = False
-    """Only run the recovery scripts against this machine's kernel (three times each)."""
+    """Run only the recovery scripts, against this machine's kernel (three times each)."""
     record: Path | None = None
     """With --live: write the segments that the kernel sent to this new folder."""
     junit: Annotated[Path | None, FILE] = None
@@ -124,24 +124,26 @@ def conformance(
     The command judges a recording by its packets alone, on any path. It runs a shadow of each
     algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its input.
     At each moment, the shadow shows what the algorithm allows. The verdict of a check is "held",
-    "broken", "not seen" or "cannot be told". Record at the sender: a capture (headers are enough),
-    or a qlog with ACK frames.
+    "broken", "not seen" (the situation did not occur) or "cannot be told". A recording must be
+    taken at the sender: a capture (headers are enough), or a qlog with ACK frames. The checks are
+    those of the algorithm that --as names, or else of the one with the controller's name, or else
+    of the nearest one.
 
-    A controller runs the draft's test cases. It also runs on the draft's six baselines and on
-    twelve random paths, where its packets are judged like those of a recording. A case passes if
-    each of its numbered steps holds in the record of its run, on every path. A controller from
-    another project is judged by what it reports: steps about BBR's states apply if it reports them,
-    and steps about other variables of bbr3 do not apply. With --case, the command judges an
-    existing run by test cases; the run must have their path and events.
+    If a target is a controller, the command runs the test cases of the BBR draft with it. A case
+    passes if each of its numbered steps holds in the record of its run, on every path. The
+    controller also runs on six baselines and on twelve random paths, where the command judges its
+    packets like those of a recording. For a controller from another project, steps
+    about BBR's states apply if the controller reports its states, and steps about other variables
+    of bbr3 do not apply. With --case, the command judges an existing run by test cases; the run
+    must have their path and events.
 
-    Without a target, the command replays golden traces of Linux, plays scripts for loss recovery,
-    and runs the draft's cases with bbr3. A trace passes if every state field equals that of Linux
-    after every event. A recovery script passes if our sender sends what the recorded kernel sent.
+    Without a target, the command replays golden traces of Linux, runs scripts that test loss
+    recovery, and runs the draft's test cases with bbr3. A trace passes if every state field equals
+    that of Linux after every event. A recovery script passes if Paceline's sender sends what the
+    recorded kernel sent.
 
-    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. The algorithm
-    to check is the one that --as names, or else the one with the controller's name, or else the
-    nearest one. With --against, the exit code is 4 if something that held in the earlier output is
-    broken now.
+    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. With
+    --against, it is 4 if something that held in the earlier output is broken now.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")

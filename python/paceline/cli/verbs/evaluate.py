@@ -38,7 +38,7 @@ class Options:
     quick: bool = False
     """Run a shorter form: fewer seeds and pairs, and shorter runs."""
     out: Path | None = None
-    """Folder for a report: a page, the matrix and the data."""
+    """Folder for a report: a page, the matrix of pairs and the data."""
     suite: Path | None = None
     """Folder with the criteria. Default: ./evaluation, or the shipped criteria."""
     scenarios: Path | None = None
@@ -67,10 +67,9 @@ def evaluate(
 ) -> Exit:
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
-    The command also runs the judged controller and those of --against against each other, in pairs.
-    For each controller of a pair, it shows the controller's share of the link, and the harm (Ware
-    et al.) that its goodput, delay and loss suffer from the other controller. The exit code is 3 if
-    a criterion is not met.
+    The command also runs the judged controller and those of --against in pairs. For each controller
+    of a pair, it shows its share of the link, and how much the other controller harms its goodput,
+    delay and loss (harm as Ware et al. define it). The exit code is 3 if a criterion is not met.
     """
     against = options.against or []
     known = guests.names()

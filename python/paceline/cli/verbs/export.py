@@ -38,7 +38,7 @@ class Options:
         Format,
         Parameter(
             help=f"Format to write. {_PACKETS} need recorded packets: `record.packets = true` in "
-            "`[run]`. A sweep takes csv, parquet or latex."
+            "`[run]`. For a sweep: csv, parquet or latex."
         ),
     ]
     out: Path | None = None
@@ -67,16 +67,16 @@ class Options:
 def export(
     run: Annotated[
         list[str],
-        Parameter(help=f"A run's folder, or a sweep's; {_SEVERAL} takes several folders."),
+        Parameter(help=f"Folder of a run or of a sweep. {_SEVERAL} takes several folders."),
     ],
     /,
     *,
     options: Options,
 ) -> None:
-    """Export a run for other programs: as tables, qlog, a packet capture, xplot, Flent.
+    """Export a run for other programs: as tables, qlog, a packet capture, xplot or Flent.
 
-    For a sweep, the command writes one table with a row for each run. The row has the run's
-    settings, with their units, and its metrics.
+    For a sweep, the command writes one table. It has a row for each run, with the run's settings
+    and metrics and their units.
     """
     form, flow, dialect = options.format, options.flow, options.qlog_dialect
     if dialect != "current" and form != "qlog":

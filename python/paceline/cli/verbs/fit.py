@@ -22,10 +22,10 @@ class Options:
     """The options of the command."""
 
     cc: str | None = None
-    """Controller of the flows for which the record names none. Default: the one that their packets
-    identify, or else the one whose simulation is nearest to the record."""
+    """The controller that the flows used, if the record does not name it. Default: the one that
+    their packets identify, or else the one whose simulation is nearest to the record."""
     out: Annotated[Path | None, FILE] = None
-    """Scenario to write. Default: NAME-fitted.toml in this folder."""
+    """Scenario to write. Default: NAME-fitted.toml in the current folder."""
     controllers: Controllers = None
     force: Force = False
     quiet: Quiet = False
@@ -50,11 +50,11 @@ def fit(
 
     The estimate uses only data that the flows' endpoints can see: deliveries, RTTs and losses. The
     command estimates the rate, the base RTT, the queue and the parameters of the loss model, each
-    with a 95 % interval. The loss model is a full queue, random loss, both, a policer, CoDel,
-    FQ-CoDel or PIE: the one with which a simulation of the same flows is nearest to the record. The
-    table at the end compares the record with this simulation. If the record does not give an
-    interval (for example, for the size of a buffer that never filled), the output gives a bound,
-    and a note gives the reason.
+    with a 95 % interval. It tries these loss models: a full queue, random loss, both, a policer,
+    CoDel, FQ-CoDel and PIE. It chooses the model with which a simulation of the same flows is
+    nearest to the record. The table at the end compares the record with this simulation. If the
+    record does not give an interval (for example, for the size of a buffer that never filled), the
+    output gives a bound, and a note gives the reason.
     """
     cc, out = options.cc, options.out
     files.known_controllers([cc] if cc is not None else [])

@@ -79,8 +79,8 @@ def import_(
     """Convert a file of another tool: an experiment into a scenario, or a recording into a record.
 
     A transperf configuration is parsed, but never executed. If a scenario cannot express a part of
-    the configuration, the command prints an error with the line. If it can express a part only
-    approximately, the command prints a note.
+    the configuration, the command prints an error with the line. If a scenario can express a part
+    only approximately, the command prints a note.
 
     The command converts a recording into a run, which `paceline report`, `paceline compare` and
     `paceline sequence` can read. A recording is a pcap or pcapng of TCP, a qlog of any version,

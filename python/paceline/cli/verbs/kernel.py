@@ -44,7 +44,7 @@ _SHOWN = {
     )
 )
 def kernel() -> None:
-    """Load BBRv3 into the running kernel by eBPF, unload it, or watch its connections.
+    """Load BBRv3 into the running kernel with eBPF, unload it, or watch its connections.
 
     The command needs root and Linux 6.10 or later. A stock kernel is enough.
     """
@@ -112,14 +112,14 @@ def load(
         Parameter(
             name="--set",
             help="OPTION=VALUE: set an option of `bbr3-linux` for every connection. Can be "
-            "repeated. Times are in the kernel's units: microseconds or milliseconds.",
+            "repeated. Times are numbers in the kernel's units: microseconds or milliseconds.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Register the congestion control `paceline_bbr3`, which any program can then choose.
 
-    Choose it, for example, with `iperf3 -C paceline_bbr3`, with `ip route ... congctl`, or with the
+    For example, choose it with `iperf3 -C paceline_bbr3`, with `ip route ... congctl`, or with the
     sysctl `net.ipv4.tcp_congestion_control`.
     """
     controller.load(_settings(set_ or []))

@@ -49,7 +49,7 @@ class Client:
     time: str | None = None
     """Duration of the transfer. Default: "10 s", unless --bytes is given."""
     bytes: str | None = None
-    """Amount of data to send, such as "1 GB"."""
+    """Amount of data to send, such as "1 GB". The test ends when all of it is acknowledged."""
     reverse: bool = False
     """Let the server send instead of the client."""
     streams: Annotated[int | None, Parameter(validator=positive)] = None
@@ -82,8 +82,8 @@ class Server:
 def perf() -> None:
     """Transfer data over real QUIC between two machines, with any controller.
 
-    The QUIC stack is quinn with TLS 1.3. With Paceline's controllers, packets are paced at the
-    rate that the controller sets.
+    The QUIC stack is quinn with TLS 1.3. Paceline's controllers pace packets at their own pacing
+    rate.
     """
 
 
@@ -134,8 +134,9 @@ def client_(
 ) -> Exit:
     """Run a test against a server.
 
-    The client prints a line each second: the data received, and the sender's RTT and window. With
-    --json, the client prints one object at the end.
+    The client prints a line each second, with the data received and the goodput. If the client is
+    the sender, the line also has its RTT, window and losses. With --json, the client prints one
+    object at the end.
     """
     place = _resolved(address)
     token = options.token or os.environ.get(_VARIABLE)

@@ -52,8 +52,8 @@ Cases = Annotated[
 def reference() -> None:
     """List or write reference traces, which show what the draft's BBR does on known paths.
 
-    The references are the example test cases of the BBR draft, and six baselines (`b1` to `b6`). In
-    place of a run, `paceline compare` also takes a reference, written as `reference:CASE`.
+    The references are the example test cases of the BBR draft, and six baselines (`b1` to `b6`).
+    `paceline compare` accepts a reference, written as `reference:CASE`, in place of a run.
     """
 
 

@@ -37,7 +37,8 @@ class Options:
     style: Path | None = None
     """A matplotlib style file (.mplstyle) for the figure: fonts, line widths, colours, size."""
     size: str | None = None
-    """Size of the figure: WIDTHxHEIGHT in in, cm or mm, a width, one-column or two-column."""
+    """Size of the figure: WIDTHxHEIGHT in inches (in), cm or mm, only a width, one-column or
+    two-column."""
     panels: Annotated[list[str] | None, Parameter(name="--panel")] = None
     """Panels of a run's figure, separated by commas: throughput, rtt, queue, drops, window, rates.
     Default: all."""
@@ -48,7 +49,7 @@ class Options:
     x: str | None = None
     """The key along the axis of a sweep's figure. Default: the longest axis of numbers."""
     hue: str | None = None
-    """The key with a line for each value. Other keys have a panel for each value."""
+    """The key whose values are drawn as lines. Each value of another key has its own panel."""
     memory: Memory = None
     force: Force = False
     json: Json = False
@@ -74,7 +75,7 @@ def report(
     *,
     options: Options = Options(),
 ) -> None:
-    """Write a report of a run, one self-contained HTML page, or a figure of a run or a sweep.
+    """Write a report of a run as one self-contained HTML page, or a figure of a run or a sweep.
 
     The page works offline. The same run or sweep always gives the same figure, byte for byte. For a
     folder with several runs (repeats, or a comparison of controllers), the command writes one

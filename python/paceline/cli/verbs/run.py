@@ -80,16 +80,16 @@ def run(
     """Run scenarios, print their metrics, and keep every table.
 
     With `--repeats`, the seeds run in parallel, and the output gives the mean, median and 95 %
-    interval of each metric. If `compare` in `[run]` of a scenario lists controllers, the scenario
-    runs once with each.
+    interval of each metric. If a scenario lists controllers in `compare` of `[run]`, it runs once
+    with each of them.
 
     With `--backend emu`, the seeds run one after another, because an emulated path runs in real
     time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if the
     last repetition exceeds the bounds too, it is kept and the exit code is 1.
 
-    With `--backend vm`, a real kernel runs in virtual time, from the latest snapshot that `paceline
-    vm prepare` made. With this backend, the same run always gives the same bytes, and the seed
-    delays the start of each flow by up to 10 ms.
+    With `--backend vm`, a real kernel runs in virtual time. It starts from the latest snapshot that
+    `paceline vm prepare` made. The same run then always gives the same bytes. The seed delays the
+    start of each flow by up to 10 ms.
 
     The name of a run's folder ends in a hash of everything that determines the run's bytes. If the
     run already exists, the command shows it and does not run it again. After Ctrl-C, the same

@@ -35,19 +35,22 @@ class Options:
     """The options of the command."""
 
     goal: str
-    """starves, floods, stalls, never-recovers, unfair, slower:CC:0.5, differs:vm, differs:PATH, or
-    a comparison of metrics: "flows[0].goodput_bps < 1 Mbit/s"."""
+    """The failure to search for: starves, floods, stalls, never-recovers, unfair, slower:CC:0.5,
+    differs:vm, differs:PATH, or a comparison of metrics such as
+    "flows[0].goodput_bps < 1 Mbit/s"."""
     budget: str = "1000 runs"
-    """How long to look: "1000 runs", or a time such as "60s"; then finds are made small."""
+    """How long to search: "1000 runs", or a time such as "60s". Reducing the failing paths takes
+    more runs."""
     seed: Annotated[int, Parameter(validator=bounded(0, 2**63 - 1, "from 0 to 2^63 - 1"))] = 1
     """Seed of the search."""
     out: Path | None = None
     """Folder for the finds. Default: runs/NAME-search-HASH."""
     overrides: Set = None
     against: Path | None = None
-    """Folder of an earlier search: only a find that it has not fails, with exit code 4."""
+    """Folder of an earlier search. The exit code is 4 if there is a find that the earlier search
+    does not have, and otherwise 0."""
     only_random: Annotated[bool, Parameter(name="--random")] = False
-    """Draw all paths at random, without evolution."""
+    """Draw all paths at random, instead of deriving most of them from the worst paths."""
     engine: Literal["threads", "processes", "ray"] = "threads"
     """Where runs execute, as in `paceline sweep`."""
     address: str | None = None
@@ -78,14 +81,20 @@ def search(
 ) -> Exit:
     """Find the smallest path on which a controller fails.
 
-    The space is a scenario: its `[sweep.over]` says what varies. Any event, and any flow after the
-    first, may be left out. The first flow is judged; `--controller` gives it the controller, unless
-    a scenario or `--set` names one. First all paths are random, then most are children of the worst
-    ones. Each find is made small, and kept if it fails with at least a tenth of 40 start offsets
-    and of changes of its numbers by 5 %. It is written as a scenario whose `[expect]` fails.
+    SPACE is a scenario whose `[sweep.over]` lists or draws the values of keys. For each path, the
+    search chooses these values, and which of the events and of the flows after the first it leaves
+    out. It judges the first flow. This flow uses the controller that you load with `--controller`,
+    unless `--set` names another.
 
-    With the same seed and a budget in runs, the bytes are the same on any number of threads. Exit
-    codes: 0 without a find, 3 with one; with `--against`, 4 with a new one and otherwise 0.
+    The first paths are random. Later, the search derives most paths from those that came nearest to
+    the goal. It then reduces each path that fails: it removes events, flows and settings, and
+    rounds numbers, as long as the path fails. A reduced path is a find if it fails with at least a
+    tenth of 40 start offsets, and with at least a tenth of the changes of its numbers by 5 %. The
+    command writes each find as a scenario whose `[expect]` fails.
+
+    With the same seed and a budget in runs, the output has the same bytes on any number of threads.
+    The exit code is 0 without a find, and 3 with a find. With `--against`, it is 4 with a new find,
+    and otherwise 0.
     """
     text, file = named_scenario(space)
     given = files.parse_overrides(options.overrides)

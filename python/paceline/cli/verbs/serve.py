@@ -40,7 +40,7 @@ def serve(
 ) -> None:
     """Open a local page to browse, overlay, change and repeat runs.
 
-    The page can be reached only from this machine, at the printed address. The address contains a
+    You can open the page only from this machine, at the printed address. The address contains a
     secret that is new each time. A scenario that you run from the page must not name files.
     """
     from paceline.serve.server import Server

@@ -50,7 +50,7 @@ class Options:
     """The options of the command."""
 
     server: str | None = None
-    """A shell command for the other end, which the client reaches under the name `server`."""
+    """A shell command to run at the other end, which the client reaches by the name `server`."""
     rate: Annotated[str | None, Parameter(name=["--rate", "--trace-down"])] = None
     """Instead of FILE: a rate such as 12mbit, or a trace file, for both directions."""
     up: Annotated[str | None, Parameter(name=["--rate-up", "--trace-up"])] = None
@@ -96,20 +96,21 @@ def shell(
     The client and the server each run in a network namespace of their own, isolated from the
     outside in both directions. The client can reach the server by the name `server`, or at the
     address in `PACELINE_SERVER`. The client starts as soon as the server listens, or after 5 s if
-    the server does not listen by then. The server's data crosses the scenario's link, together with
-    the flows of the scenario. The client's data crosses the return direction of that link, if the
-    scenario has a `[path.return]`. Otherwise, it crosses a second link with the same rate (unless
-    --rate-up is given), queue and impairments, which carries no other traffic. You do not need
-    root. Inside the namespaces, each program runs as root of its namespace.
+    the server does not listen by then. You do not need root. Inside the namespaces, each program
+    runs as root of its namespace.
 
-    The record is like that of any run. A conversation has two directions; each direction that
-    carries data is a flow, reconstructed from its packets.
+    The server's data crosses the scenario's link, together with the flows of the scenario. If the
+    scenario has a `[path.return]`, the client's data crosses the return direction of that link.
+    Otherwise, the client's data crosses a second link, which carries no other traffic. This link
+    has the same rate (unless --rate-up is given), queue and impairments as the scenario's link.
+
+    The record is like that of any run. A conversation of two programs has two directions. Each
+    direction that carries data is a flow, reconstructed from its packets.
 
     The exit code is that of the client, with these exceptions: it is 2 if the options or the
-    scenario are wrong, 124 if the client was still
-    running after --time, 125 if Paceline failed, 126 if the client cannot be run, and 127 if the
-    client does not exist. When the command ends for any reason, every process that the client or
-    the server started ends too.
+    scenario are wrong, 124 if the client was still running after --time, 125 if Paceline failed,
+    126 if the client cannot be run, and 127 if the client does not exist. When the command ends for
+    any reason, every process that the client or the server started ends too.
     """
     words = list(words or [])
     _refuse_option(words)

@@ -52,7 +52,7 @@ class Options:
     out: Path | None = None
     """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep; --over and --repeats add a hash."""
     over: list[str] | None = None
-    """KEY=VALUES: vary this key instead of those in [sweep]; may be repeated."""
+    """KEY=VALUES: vary this key, instead of the keys in [sweep]. Can be repeated."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
     """Run each point with this many consecutive seeds, from the first seed of the sweep on."""
     overrides: Set = None
@@ -143,7 +143,7 @@ class _Live(Watch):
     )
 )
 def sweep(
-    file: Annotated[str, Parameter(help="A scenario, with a [sweep] unless there is `--over`.")],
+    file: Annotated[str, Parameter(help="A scenario, with a [sweep] unless you give `--over`.")],
     /,
     *,
     options: Options = Options(),
