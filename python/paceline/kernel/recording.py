@@ -16,7 +16,7 @@ from paceline.kernel.controller import NAME, Loaded
 _PERIOD_S = 0.01
 #: How long the program continues after the reader's last update: a killed reader costs at most
 #: that.
-_LEASE_NS = 1_000_000_000
+_LEASE_NS = 3_000_000_000
 
 
 def record(
