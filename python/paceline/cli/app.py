@@ -137,8 +137,8 @@ Controllers = Annotated[
         name="--controller",
         help="NAME=FILE[:CLASS]: load your own controller from a Python file or a shared library. "
         "Scenarios can then use it as NAME. If FILE is a library with a QUIC stack, scenarios can "
-        "use its controllers as NAME:CONTROLLER. A folder loads all stacks in it. Can be repeated. "
-        "Paceline executes the code in FILE.",
+        "use its controllers as NAME:CONTROLLER. If you name a folder, Paceline loads all stacks "
+        "in it. Can be repeated. Paceline executes the code in FILE.",
     ),
 ]
 Memory = Annotated[

@@ -95,7 +95,7 @@ def advise(
         list[str],
         Parameter(
             help="Recordings of one path: captures, qlogs, iperf3's JSON, runs' folders. Or a "
-            "scenario: a file (.toml), or the name of an included one."
+            "scenario: a file (.toml), or the name of an included scenario."
         ),
     ],
     /,
@@ -104,19 +104,19 @@ def advise(
 ) -> None:
     """Recommend a controller for a path, from recordings of transfers on the path.
 
-    The output first says what limited the recorded transfers. If it was the application or the
-    receive window, no controller helps, and the command compares none. Otherwise, the command
+    The output first says what limited the recorded transfers. If the application or the receive
+    window limited them, no controller helps, and the command compares none. Otherwise, the command
     estimates the path (`paceline fit`), and draws random paths from the 95 % intervals of the
     estimate. Each controller runs on each of these paths with the recorded traffic: the same sizes,
     pauses and start times.
 
     The ranking compares pairs of runs on the same path. It ignores differences of up to 5 %. A
-    difference is certain if it has the same sign on at least 90 % of the paths, and if chance would
-    produce it with a probability of less than 1 %. The harm to others is the share of its goodput
-    that a CUBIC flow loses beside the controller, compared with a CUBIC flow beside another CUBIC
-    flow. The command also varies the two parameters about which the fit is least certain, and
-    reports the values at which another controller becomes the best. If no model of a path
-    reproduces a recording, the command recommends no controller.
+    difference counts as certain if it has the same sign on at least 90 % of the paths, and if its
+    p-value is below 1 %. The harm to others is the share of its goodput that a CUBIC flow loses
+    beside the controller, compared with a CUBIC flow beside another CUBIC flow. The command also
+    varies the two parameters about which the fit is least certain, and reports the values at which
+    another controller becomes the best. If no model of a path reproduces a recording, the command
+    recommends no controller.
     """
     asked, aim = _asked(options), options.for_ or "throughput"
     again = _again(recordings, options)

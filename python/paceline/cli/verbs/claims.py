@@ -42,8 +42,8 @@ class Options:
     list: bool = False
     """List the claims without running them."""
     mutants: bool = False
-    """Run the mutants of each claim: broken versions that must fail. One that does not fail
-    survives."""
+    """Run the mutants of each claim: its runs without the claim's subject, which must fail. A
+    mutant that does not fail survives."""
     seeds: Seeds = None
     quick: bool = False
     """Run a shorter form of each claim: fewer seeds and shorter runs."""
@@ -55,7 +55,8 @@ class Options:
     """Which claims to run: simulated claims (sim), or claims that need a kernel's TCP in real time
     (emu) or in virtual time (vm)."""
     jobs: Annotated[int | None, Parameter(validator=positive)] = None
-    """Number of parallel threads and emulations. Default, per core: one thread, four emulations."""
+    """Maximum number of threads, and of parallel emulated runs. Default: one thread and four
+    emulated runs per core."""
     controllers: Controllers = None
     memory: Memory = None
     json: Json = False
@@ -83,17 +84,17 @@ def claims(
     - reproduced under a stated assumption, because the source leaves something open (`--json`
       prints "reproduced by choice");
     - not reproduced;
-    - finding: the claim is a question of the project, not a published result;
-    - error.
+    - finding: the claim tests a question of the project, for which no result is published;
+    - error: the claim could not be measured.
 
     Each measured value has a 95 % interval over the seeds. The runs of all chosen claims execute in
-    parallel. Emulated runs come last; their rates limit how many run at a time. An emulated run
-    that exceeds the bounds of `[run.emulation]` is repeated up to three times. If you name a claim
-    by its id, the claim runs even if it needs another `--backend`. With `--controller bbr3=FILE`,
-    your own controller replaces bbr3 in all claims.
+    parallel. Emulated runs come last. The higher their link rates, the fewer emulated runs execute
+    in parallel. If an emulated run exceeds the bounds of `[run.emulation]`, the command repeats it
+    up to three times. If you name a claim by its id, the claim runs even if it needs another
+    `--backend`. With `--controller bbr3=FILE`, your own controller replaces bbr3 in all claims.
 
-    The exit code is 3 if a claim is not reproduced, if a bound of a finding fails, or if a mutant
-    survives.
+    The exit code is 3 if a claim has the verdict "not reproduced" or "error", if a bound of a claim
+    with the verdict "finding" fails, or if a mutant survives.
     """
     folder = options.claims or shipped.nearest_folder("claims")
     found = chosen(names or [], folder, options)

@@ -76,7 +76,8 @@ def compare(
         str,
         Parameter(
             help="The folder of a run, of its repeats or of a sweep. Or `reference:CASE`, which is "
-            "a test case of the BBR draft or a baseline (`paceline reference list` lists both)."
+            "a test case of the BBR draft or one of Paceline's own baselines (`paceline reference "
+            "list` lists them)."
         ),
     ],
     new: Annotated[str | None, Parameter(help="The result to compare with OLD.")] = None,
@@ -86,17 +87,18 @@ def compare(
 ) -> Exit:
     """Compare two results: same, better or worse, and how certain that is.
 
-    Values with the same seed are compared pair by pair. The exit code is 4 if a metric is worse. If
-    there are too few runs for a test, the output says so, and this does not count as a failure.
+    The command compares values with the same seed in pairs. The exit code is 4 if a metric is
+    worse, and otherwise 0. If there are too few runs for a statistical test, the output says so,
+    and the metric does not count as worse.
 
     With `--by`, the command compares the first value of one key of a sweep with each other value,
     in pairs of points that differ only in this key. Each point counts once, as the mean of its
-    seeds. The two points of a pair are compared by their ratio.
+    seeds. The command compares the two points of a pair by their ratio.
 
     You can compare a run, or a qlog that `paceline import` converted, with `reference:CASE`. CASE
-    is a test case of the BBR draft or a baseline; the reference is a run of CASE with `bbr3`. The
-    output shows where the run's BBR states (or its packets, if it has no states) depart from the
-    reference. The run and CASE must have the same path and events.
+    is a test case of the BBR draft, or one of Paceline's own baselines b1 to b6. The reference is a
+    run of CASE with `bbr3`. The output shows where the run's BBR states (or its packets, if it has
+    no states) depart from the reference. The run and CASE must have the same path and events.
     """
     options = replace(options, metrics=files.known_metrics(options.metrics))
     if (new is None) == (options.by is None):

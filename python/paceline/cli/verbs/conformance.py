@@ -47,14 +47,14 @@ class Options:
     flow: int | None = None
     """Judge only this flow of a recording."""
     case: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
-    """Use only cases whose ids start with these words."""
+    """Use only test cases whose ids start with these words."""
     controller: list[str] | None = None
     """NAME=FILE[:CLASS], STACK=FILE or a folder of stacks: load your own controllers or stacks,
     which you can then name as targets."""
     traces: Path | None = None
     """Replay only the golden traces in this folder (subfolders v1, v2, v3, cubic, reno, dctcp)."""
     cases: Path | None = None
-    """Take the draft's cases from this folder."""
+    """Take the draft's test cases from this folder."""
     recovery: Path | None = None
     """Run only the recovery scripts in this folder."""
     live: bool = False
@@ -66,7 +66,7 @@ class Options:
     report: Annotated[Path | None, FILE] = None
     """Also write a page with the flows' verdicts and plots to this file."""
     against: Path | None = None
-    """An earlier output of --json: fail only if something that held in it is broken now."""
+    """An earlier output of --json: fail only if a result is worse than in this file."""
     force: Force = False
     quick: bool = False
     """Run a shorter form: no golden traces, each case on one path, only one baseline."""
@@ -123,7 +123,7 @@ def conformance(
 
     The command judges a recording by its packets alone, on any path. It runs a shadow of each
     algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its input.
-    At each moment, the shadow shows what the algorithm allows. The verdict of a check is "held",
+    After each ACK, the shadow shows what the algorithm allows. The verdict of a check is "held",
     "broken", "not seen" (the situation did not occur) or "cannot be told". A recording must be
     taken at the sender: a capture (headers are enough), or a qlog with ACK frames. The checks are
     those of the algorithm that --as names, or else of the one with the controller's name, or else
@@ -131,19 +131,21 @@ def conformance(
 
     If a target is a controller, the command runs the test cases of the BBR draft with it. A case
     passes if each of its numbered steps holds in the record of its run, on every path. The
-    controller also runs on six baselines and on twelve random paths, where the command judges its
-    packets like those of a recording. For a controller from another project, steps
-    about BBR's states apply if the controller reports its states, and steps about other variables
-    of bbr3 do not apply. With --case, the command judges an existing run by test cases; the run
-    must have their path and events.
+    controller also runs on Paceline's own six baselines and on twelve random paths, where the
+    command judges its packets like those of a recording. For a controller from another project,
+    steps about BBR's states apply if the controller reports its states, and steps about other
+    variables of bbr3 do not apply. With --case, the command judges an existing run by a test case;
+    the run must have the path and the events of the test case.
 
     Without a target, the command replays golden traces of Linux, runs scripts that test loss
-    recovery, and runs the draft's test cases with bbr3. A trace passes if every state field equals
-    that of Linux after every event. A recovery script passes if Paceline's sender sends what the
-    recorded kernel sent.
+    recovery, and runs the draft's test cases with bbr3. A golden trace passes if, after every
+    event, every state field has the same value as in Linux. A recovery script passes if Paceline's
+    sender sends what the recorded kernel sent.
 
-    The exit code is 3 if a trace, a script or a case fails, or if a check is broken. With
-    --against, it is 4 if something that held in the earlier output is broken now.
+    The exit code is 3 if a golden trace, a script or a test case fails, or if a check has the
+    verdict "broken". With --against, the exit code is 4 if a result is worse than in the earlier
+    output, and otherwise 0. A result is worse if a check changes from "held" to "broken", if a test
+    case no longer passes, or if a flow no longer fits its algorithm.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")

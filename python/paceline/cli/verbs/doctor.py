@@ -21,15 +21,15 @@ _STYLES = {"good": "", "lacking": "yellow", "missing": "red"}
 def doctor(
     *,
     quick: Annotated[
-        bool, Parameter(help="Do not measure which rates this machine can emulate.")
+        bool, Parameter(help="Do not measure which link rates this machine can emulate.")
     ] = False,
     json: Json = False,
 ) -> Exit:
     """Check whether this machine can run `--backend emu`, `--backend vm` and `paceline kernel`.
 
-    Without --quick, the command also emulates increasing rates, for two seconds each, until all
-    three attempts at a rate exceed the default error bounds. The exit code is 127 if this machine
-    cannot emulate at all.
+    Without --quick, the command also emulates links with increasing rates, for two seconds each,
+    until all three attempts at a rate exceed the default error bounds. The exit code is 127 if this
+    machine cannot emulate at all.
     """
     err = console.stderr()
 

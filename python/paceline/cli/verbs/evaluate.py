@@ -68,8 +68,9 @@ def evaluate(
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
     The command also runs the judged controller and those of --against in pairs. For each controller
-    of a pair, it shows its share of the link, and how much the other controller harms its goodput,
-    delay and loss (harm as Ware et al. define it). The exit code is 3 if a criterion is not met.
+    of a pair, the output shows the controller's share of the link, and how much the other
+    controller harms its goodput, delay and loss (harm as Ware et al. define it). The exit code is 3
+    if the controller does not meet a criterion.
     """
     against = options.against or []
     known = guests.names()

@@ -75,8 +75,8 @@ def export(
 ) -> None:
     """Export a run for other programs: as tables, qlog, a packet capture, xplot or Flent.
 
-    For a sweep, the command writes one table. It has a row for each run, with the run's settings
-    and metrics and their units.
+    For a sweep, the command writes one table. The table has a row for each run, with the settings
+    and the metrics of the run, and their units.
     """
     form, flow, dialect = options.format, options.flow, options.qlog_dialect
     if dialect != "current" and form != "qlog":

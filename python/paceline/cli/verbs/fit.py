@@ -50,11 +50,11 @@ def fit(
 
     The estimate uses only data that the flows' endpoints can see: deliveries, RTTs and losses. The
     command estimates the rate, the base RTT, the queue and the parameters of the loss model, each
-    with a 95 % interval. It tries these loss models: a full queue, random loss, both, a policer,
-    CoDel, FQ-CoDel and PIE. It chooses the model with which a simulation of the same flows is
-    nearest to the record. The table at the end compares the record with this simulation. If the
-    record does not give an interval (for example, for the size of a buffer that never filled), the
-    output gives a bound, and a note gives the reason.
+    with a 95 % interval. It tries these loss models: a full queue, random loss, a full queue with
+    random loss, a policer, CoDel, FQ-CoDel and PIE. It chooses the model with which a simulation of
+    the same flows is nearest to the record. The table at the end compares the record with this
+    simulation. If the record does not determine both ends of an interval (for example, for the size
+    of a buffer that never filled), the output gives one bound instead, and a note gives the reason.
     """
     cc, out = options.cc, options.out
     files.known_controllers([cc] if cc is not None else [])

@@ -35,7 +35,7 @@ class Options:
     format: Format = "auto"
     """Format of the file."""
     out: Path | None = None
-    """For a scenario, a file (.toml) or a folder (default: stdout). For a record, a folder
+    """For a scenario, a file (.toml) or a folder (default: stdout). For a run, a folder
     (default: runs/NAME)."""
     rtt: str | None = None
     """For a trace or a table: the RTT of the path."""
@@ -76,16 +76,16 @@ def import_(
     *,
     options: Options = Options(),
 ) -> None:
-    """Convert a file of another tool: an experiment into a scenario, or a recording into a record.
+    """Convert a file of another tool: an experiment into a scenario, or a recording into a run.
 
-    A transperf configuration is parsed, but never executed. If a scenario cannot express a part of
-    the configuration, the command prints an error with the line. If a scenario can express a part
-    only approximately, the command prints a note.
+    The command parses a transperf configuration, but never executes it. If a scenario cannot
+    express a part of the configuration, the command prints an error with the line. If a scenario
+    can express a part only approximately, the command prints a note.
 
     The command converts a recording into a run, which `paceline report`, `paceline compare` and
     `paceline sequence` can read. A recording is a pcap or pcapng of TCP, a qlog of any version,
-    iperf3's JSON or Flent's data. The file may be compressed with gzip or zstd. Notes on missing
-    data are printed and stored in the record.
+    iperf3's JSON or Flent's data. The file may be compressed with gzip or zstd. The command prints
+    notes on missing data, and stores them in the run.
     """
     form, out = options.format, options.out
     if form in RECORDS or (form == "auto" and _recorded(file)):

@@ -100,9 +100,9 @@ def server_(
     """Serve tests, one at a time, until you stop the server.
 
     The server prints a token, which contains a secret and the fingerprint of the server's
-    certificate. The server refuses a client without the token. It listens on the loopback interface
-    unless you give another address. With --json, it prints one JSON object per line; the first
-    object has `address` and `token`.
+    certificate. The server refuses a client without the token. The server listens on the loopback
+    interface unless you give another address. With --json, it prints one JSON object per line; the
+    first object has `address` and `token`.
     """
     place = _resolved(address)
     longest = _said("--max-time", options.max_time, duration_ns) or 3600 * _SECOND

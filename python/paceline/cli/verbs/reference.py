@@ -52,8 +52,9 @@ Cases = Annotated[
 def reference() -> None:
     """List or write reference traces, which show what the draft's BBR does on known paths.
 
-    The references are the example test cases of the BBR draft, and six baselines (`b1` to `b6`).
-    `paceline compare` accepts a reference, written as `reference:CASE`, in place of a run.
+    The references are the example test cases of the BBR draft, and Paceline's own six baselines
+    (`b1` to `b6`). `paceline compare` accepts a reference, written as `reference:CASE`, in place of
+    a run.
     """
 
 
@@ -82,7 +83,7 @@ def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
 
     Each folder contains the scenario, the trace of each flow as qlog, a picture, and a manifest
     with the draft's number, the seed and the hash of each file. An index is written next to the
-    folders. Every export gives the same bytes.
+    folders. Repeated exports are byte-identical.
     """
     place = options.out or Path(draft())
     wanted = files.references(cases or ())

@@ -68,7 +68,8 @@ def report(
         str,
         Parameter(
             name="FOLDER",
-            help="A run's folder, a sweep's, or a recording: a capture, a qlog, iperf3's JSON.",
+            help="The folder of a run or of a sweep, or a recording: a capture, a qlog, iperf3's "
+            "JSON.",
         ),
     ],
     /,
@@ -77,10 +78,10 @@ def report(
 ) -> None:
     """Write a report of a run as one self-contained HTML page, or a figure of a run or a sweep.
 
-    The page works offline. The same run or sweep always gives the same figure, byte for byte. For a
-    folder with several runs (repeats, or a comparison of controllers), the command writes one
-    report of all runs. A sweep's figure shows curves with 95 % intervals. A figure with `--size`
-    has no title, because the caption in the paper contains it.
+    The page works offline. Figures of the same run or sweep are byte-identical. For a folder with
+    several runs (repeats, or a comparison of controllers), the command writes one report of all
+    runs. A sweep's figure shows curves with 95 % intervals. A figure with `--size` has no title,
+    because the caption in the paper contains it.
     """
     is_file = Path(folder).is_file()
     folder = folder if is_file else files.run_folder(folder)

@@ -79,22 +79,23 @@ def run(
 ) -> Exit:
     """Run scenarios, print their metrics, and keep every table.
 
-    With `--repeats`, the seeds run in parallel, and the output gives the mean, median and 95 %
+    With `--repeats`, the runs execute in parallel, and the output gives the mean, median and 95 %
     interval of each metric. If a scenario lists controllers in `compare` of `[run]`, it runs once
-    with each of them.
+    with each listed controller.
 
-    With `--backend emu`, the seeds run one after another, because an emulated path runs in real
-    time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if the
-    last repetition exceeds the bounds too, it is kept and the exit code is 1.
+    With `--backend emu`, the runs execute one after another, because an emulated path runs in real
+    time. If a run exceeds the bounds of `[run.emulation]`, the command repeats it up to three
+    times. If the last repetition also exceeds the bounds, the command keeps it, and the exit code
+    is 1.
 
     With `--backend vm`, a real kernel runs in virtual time. It starts from the latest snapshot that
-    `paceline vm prepare` made. The same run then always gives the same bytes. The seed delays the
-    start of each flow by up to 10 ms.
+    `paceline vm prepare` made. Repeated runs are then byte-identical. The seed determines a delay
+    of up to 10 ms for the start of each flow.
 
     The name of a run's folder ends in a hash of everything that determines the run's bytes. If the
     run already exists, the command shows it and does not run it again. After Ctrl-C, the same
-    command executes only the missing runs. No existing run is overwritten. If the process is killed
-    during a simulated run, `paceline report` shows the rows that the run had written.
+    command executes only the missing runs. The command never overwrites a run. If the process is
+    killed during a simulated run, `paceline report` shows the rows that were written before.
     """
     # All of them are checked before the first one runs.
     batches = [_checked(path, options, below=len(file) > 1) for path in file]

@@ -47,8 +47,8 @@ class Options:
     """Folder for the finds. Default: runs/NAME-search-HASH."""
     overrides: Set = None
     against: Path | None = None
-    """Folder of an earlier search. The exit code is 4 if there is a find that the earlier search
-    does not have, and otherwise 0."""
+    """Folder of an earlier search. The exit code is 4 if a find fails in a way that the earlier
+    search did not find, and otherwise 0."""
     only_random: Annotated[bool, Parameter(name="--random")] = False
     """Draw all paths at random, instead of deriving most of them from the worst paths."""
     engine: Literal["threads", "processes", "ray"] = "threads"
@@ -82,19 +82,20 @@ def search(
     """Find the smallest path on which a controller fails.
 
     SPACE is a scenario whose `[sweep.over]` lists or draws the values of keys. For each path, the
-    search chooses these values, and which of the events and of the flows after the first it leaves
-    out. It judges the first flow. This flow uses the controller that you load with `--controller`,
-    unless `--set` names another.
+    search chooses a value for each key, and leaves out some events and some flows, but never the
+    first flow. It judges the first flow, which uses the controller that you load with
+    `--controller`, unless `--set` names another.
 
-    The first paths are random. Later, the search derives most paths from those that came nearest to
-    the goal. It then reduces each path that fails: it removes events, flows and settings, and
-    rounds numbers, as long as the path fails. A reduced path is a find if it fails with at least a
-    tenth of 40 start offsets, and with at least a tenth of the changes of its numbers by 5 %. The
-    command writes each find as a scenario whose `[expect]` fails.
+    The first paths are random. Later, the search derives most paths from the paths that came
+    nearest to the goal. It then reduces paths that fail, one for each of at most five ways to fail:
+    it removes events, flows and settings, and rounds numbers, as long as the path fails. A reduced
+    path is a find if it fails with at least a tenth of 40 start offsets, and with at least a tenth
+    of the changes of its numbers by 5 %; otherwise, the search leaves it out. The command writes
+    each find as a scenario whose `[expect]` fails.
 
-    With the same seed and a budget in runs, the output has the same bytes on any number of threads.
-    The exit code is 0 without a find, and 3 with a find. With `--against`, it is 4 with a new find,
-    and otherwise 0.
+    With the same seed and a budget in runs, the output is byte-identical on any number of threads.
+    The exit code is 0 without a find, and 3 with a find. With `--against`, the exit code is 4 with
+    a find that fails in a new way, and otherwise 0.
     """
     text, file = named_scenario(space)
     given = files.parse_overrides(options.overrides)

@@ -41,7 +41,8 @@ def serve(
     """Open a local page to browse, overlay, change and repeat runs.
 
     You can open the page only from this machine, at the printed address. The address contains a
-    secret that is new each time. A scenario that you run from the page must not name files.
+    secret, which is new each time you start the command. A scenario that you run from the page must
+    not name files.
     """
     from paceline.serve.server import Server
 

@@ -96,7 +96,7 @@ def shell(
     The client and the server each run in a network namespace of their own, isolated from the
     outside in both directions. The client can reach the server by the name `server`, or at the
     address in `PACELINE_SERVER`. The client starts as soon as the server listens, or after 5 s if
-    the server does not listen by then. You do not need root. Inside the namespaces, each program
+    the server is not listening by then. You do not need root. Inside the namespaces, each program
     runs as root of its namespace.
 
     The server's data crosses the scenario's link, together with the flows of the scenario. If the
@@ -104,8 +104,9 @@ def shell(
     Otherwise, the client's data crosses a second link, which carries no other traffic. This link
     has the same rate (unless --rate-up is given), queue and impairments as the scenario's link.
 
-    The record is like that of any run. A conversation of two programs has two directions. Each
-    direction that carries data is a flow, reconstructed from its packets.
+    The record is like that of any run. A conversation of the client with the server has two
+    directions. Each direction that carries data is a flow, which the command reconstructs from its
+    packets.
 
     The exit code is that of the client, with these exceptions: it is 2 if the options or the
     scenario are wrong, 124 if the client was still running after --time, 125 if Paceline failed,

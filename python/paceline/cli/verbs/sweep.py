@@ -151,7 +151,7 @@ def sweep(
     """Run the grid of parameters of a scenario's `[sweep]`, or of `--over`, in parallel.
 
     After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
-    data set and a plot of each metric. The output has the same bytes on any number of threads or
+    data set and a plot of each metric. The output is byte-identical on any number of threads or
     machines.
     """
     text, file = named_scenario(file)

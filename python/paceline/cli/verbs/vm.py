@@ -142,8 +142,8 @@ def trace(
 ) -> None:
     """Run a scenario, and write the inputs and decisions of the first flow's kernel controller.
 
-    The controller is reno, cubic, bbr or dctcp. The file is a golden trace: it has every event, and
-    `paceline conformance --traces` can replay it.
+    The controller is reno, cubic, bbr or dctcp. The file is a golden trace: it contains every
+    event, and `paceline conformance --traces` can replay it.
     """
     if scenario is None or out is None:
         what = "`vm trace` needs a scenario and --out FILE"
