@@ -7,4 +7,4 @@ mod ring;
 
 pub use pace::Pace;
 pub use path::Path;
-pub use plan::{Begun, Clock, Plan, Refused, table};
+pub use plan::{Begun, Clock, ControllerError, Plan, table};

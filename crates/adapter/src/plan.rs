@@ -10,14 +10,14 @@ use crate::path::Path;
 
 /// Why a controller cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ControllerError {
     /// No controller has this name.
     Unknown,
     /// It needs a signal or a service that the stack does not provide.
     Unmet(Unmet),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ControllerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("there is no controller of that name"),
@@ -26,7 +26,7 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ControllerError {}
 
 /// The controllers that a factory makes.
 #[derive(Clone, Debug)]
@@ -54,16 +54,19 @@ impl Plan {
     ///
     /// # Errors
     /// If it does not exist, or needs a signal that the stack does not give.
-    pub fn named(name: &str, signals: Signals) -> Result<Self, Refused> {
-        Self::new(recipe(name, &[]).map_err(|_| Refused::Unknown)?, signals)
+    pub fn named(name: &str, signals: Signals) -> Result<Self, ControllerError> {
+        Self::new(
+            recipe(name, &[]).map_err(|_| ControllerError::Unknown)?,
+            signals,
+        )
     }
 
     /// A controller on a stack with `signals`. Its seed is 0, its initial window ten packets (RFC 9002 section 7.2).
     ///
     /// # Errors
     /// If it needs a signal that the stack does not give.
-    pub fn new(recipe: Recipe, signals: Signals) -> Result<Self, Refused> {
-        recipe.check(signals).map_err(Refused::Unmet)?;
+    pub fn new(recipe: Recipe, signals: Signals) -> Result<Self, ControllerError> {
+        recipe.check(signals).map_err(ControllerError::Unmet)?;
         Ok(Self {
             recipe,
             seed: 0,

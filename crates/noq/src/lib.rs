@@ -11,7 +11,7 @@ use paceline_congestion::{AnyController, Controller as _, Recipe, Signals};
 use paceline_units::Bytes;
 
 pub use noq_proto::TransportConfig;
-pub use paceline_adapter::Refused;
+pub use paceline_adapter::ControllerError;
 
 /// What noq 1.4 tells a controller and does for it.
 pub const SIGNALS: Signals = Signals {
@@ -31,7 +31,7 @@ impl Factory {
     ///
     /// # Errors
     /// If it does not exist, or needs a signal that noq does not give.
-    pub fn named(name: &str) -> Result<Self, Refused> {
+    pub fn named(name: &str) -> Result<Self, ControllerError> {
         Plan::named(name, SIGNALS).map(Self)
     }
 
@@ -39,7 +39,7 @@ impl Factory {
     ///
     /// # Errors
     /// If it needs a signal that noq does not give.
-    pub fn new(recipe: Recipe) -> Result<Self, Refused> {
+    pub fn new(recipe: Recipe) -> Result<Self, ControllerError> {
         Plan::new(recipe, SIGNALS).map(Self)
     }
 

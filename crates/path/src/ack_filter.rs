@@ -170,12 +170,12 @@ pub(crate) fn redundant(
 pub(crate) struct Thinning {
     /// None if it is at most one.
     pub(crate) every: u32,
-    connections: BTreeMap<u64, Seen>,
+    connections: BTreeMap<u64, LastAck>,
 }
 
 /// The latest ACK of a connection, and the number withheld since one passed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct LastAck {
     ack: u32,
     ecn: u8,
     withheld: u32,
@@ -184,12 +184,12 @@ struct Seen {
 impl Thinning {
     /// Whether it withholds the next packet.
     pub(crate) fn withholds(&mut self, new: &Header) -> bool {
-        let seen = self.connections.entry(new.connection).or_default();
+        let last = self.connections.entry(new.connection).or_default();
         let advances =
-            new.pure && new.sacks == 0 && after(new.ack, seen.ack) && new.ecn == seen.ecn;
-        (seen.ack, seen.ecn) = (new.ack, new.ecn);
-        let withheld = advances && seen.withheld + 1 < self.every;
-        seen.withheld = if withheld { seen.withheld + 1 } else { 0 };
+            new.pure && new.sacks == 0 && after(new.ack, last.ack) && new.ecn == last.ecn;
+        (last.ack, last.ecn) = (new.ack, new.ecn);
+        let withheld = advances && last.withheld + 1 < self.every;
+        last.withheld = if withheld { last.withheld + 1 } else { 0 };
         withheld
     }
 }

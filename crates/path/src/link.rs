@@ -7,7 +7,7 @@ use paceline_units::{AckFilter, Bytes, Duration, Gain, Hold, Instant, Loss, Rate
 use crate::ack_filter::{Header, Thinning, redundant};
 use crate::impair::{Chance, Late, LossState, TokenBucket, next_slot};
 use crate::packet::{Backlog, Counters, DropCause, Packet, QueueLimit, Verdict};
-use crate::queue::{AnyDiscipline, AnyEarly, Fate, Found, Signal, Told, transmissions};
+use crate::queue::{AnyDiscipline, AnyEarly, Arrival, DroppedPacket, Signal, Sink, transmissions};
 use crate::service::{Server, Service};
 
 /// A link and its queue.
@@ -80,7 +80,7 @@ pub struct Link<P> {
     /// The packets waiting for the server, if the queue is more than a FIFO.
     discipline: Option<AnyDiscipline<P>>,
     /// The packets that such a queue has dropped, if the caller asks for them.
-    told: Option<VecDeque<Told<P>>>,
+    dropped: Option<VecDeque<DroppedPacket<P>>>,
     seed: u64,
     scripted_drops: u64,
     scripted_holds: VecDeque<Hold>,
@@ -125,7 +125,7 @@ impl<P: Packet + Clone> Link<P> {
             ack_filter: AckFilter::Off,
             early: None,
             discipline: None,
-            told: None,
+            dropped: None,
             seed: config.seed,
             scripted_drops: 0,
             scripted_holds: VecDeque::new(),
@@ -267,11 +267,11 @@ impl<P: Packet + Clone> Link<P> {
         };
         let limit = (!idle).then_some(self.limit);
         self.counters.held.add(size);
-        let mut fate = Fate {
+        let mut sink = Sink {
             counters: &mut self.counters,
-            told: self.told.as_mut(),
+            dropped: self.dropped.as_mut(),
         };
-        if let Err(cause) = discipline.enqueue(now, packet, limit, &mut fate) {
+        if let Err(cause) = discipline.enqueue(now, packet, limit, &mut sink) {
             self.counters.held.remove(size);
             match cause {
                 DropCause::Queue => self.counters.dropped_queue.add(size),
@@ -303,14 +303,14 @@ impl<P: Packet + Clone> Link<P> {
         last: usize,
     ) -> Option<(usize, u32)> {
         let aggressive = self.ack_filter == AckFilter::CakeAggressive;
-        let mut found = None;
+        let mut oldest = None;
         self.discipline.as_mut()?.remove(flow, |queue| {
             let before = (queue.packets() as usize).saturating_sub(last);
             let place = redundant(queue.iter().map(header).take(before), new, aggressive)?;
-            found = queue.iter().nth(place).map(|packet| (place, packet.size()));
+            oldest = queue.iter().nth(place).map(|packet| (place, packet.size()));
             None
         });
-        found
+        oldest
     }
 
     /// Takes away the ACK at this place.
@@ -319,12 +319,12 @@ impl<P: Packet + Clone> Link<P> {
             return;
         };
         let gone = discipline.remove(flow, |_| Some(place));
-        let mut fate = Fate {
+        let mut sink = Sink {
             counters: &mut self.counters,
-            told: self.told.as_mut(),
+            dropped: self.dropped.as_mut(),
         };
         if let Some(gone) = gone {
-            fate.drop(now, gone, DropCause::Filtered);
+            sink.drop(now, gone, DropCause::Filtered);
         }
     }
 
@@ -333,16 +333,16 @@ impl<P: Packet + Clone> Link<P> {
         let Some(discipline) = &mut self.discipline else {
             return;
         };
-        let mut fate = Fate {
+        let mut sink = Sink {
             counters: &mut self.counters,
-            told: self.told.as_mut(),
+            dropped: self.dropped.as_mut(),
         };
-        if let Some(packet) = discipline.dequeue(at, &mut fate) {
-            let copy = self.told.is_some().then(|| packet.clone());
+        if let Some(packet) = discipline.dequeue(at, &mut sink) {
+            let copy = self.dropped.is_some().then(|| packet.clone());
             if self.transmit(packet, at, idle)
-                && let (Some(told), Some(copy)) = (&mut self.told, copy)
+                && let (Some(dropped), Some(copy)) = (&mut self.dropped, copy)
             {
-                told.push_back((at, copy, DropCause::Random));
+                dropped.push_back((at, copy, DropCause::Random));
             }
         }
     }
@@ -509,7 +509,7 @@ impl<P: Packet + Clone> Link<P> {
 
     /// [`Self::arrive`] where a packet may be lost, held or copied on the way.
     fn arrive_asked(&mut self, now: Instant) -> Option<P> {
-        if self.told.is_some() {
+        if self.dropped.is_some() {
             self.advance(now);
         }
         while let Some(next) = self.next_out().filter(|&next| next <= now) {
@@ -561,19 +561,19 @@ impl<P: Packet + Clone> Link<P> {
     /// Keeps packets that the queue drops, or that are lost, after they were accepted, for
     /// [`Self::next_drop`].
     pub fn tell_drops(&mut self) {
-        self.told.get_or_insert_default();
+        self.dropped.get_or_insert_default();
     }
 
     /// Whether there may be such packets, and the link keeps them.
     #[inline]
     pub fn tells_drops(&self) -> bool {
-        self.told.is_some() && self.discipline.is_some()
+        self.dropped.is_some() && self.discipline.is_some()
     }
 
     /// The next packet that was dropped or lost after it had been accepted, when, and why. Only
     /// queues that are more than a FIFO have such packets.
     pub fn next_drop(&mut self) -> Option<(Instant, P, DropCause)> {
-        self.told.as_mut()?.pop_front()
+        self.dropped.as_mut()?.pop_front()
     }
 
     /// The current rate; of a trace, the mean.
@@ -695,7 +695,7 @@ impl<P: Packet + Clone> Link<P> {
         let in_service = in_service.map_or(0, |entry| u64::from(entry.packet.size()));
         let rate = self.server.rate();
         let each = || rate.time_for(Bytes::new(u64::from(size)));
-        early.judge(Found {
+        early.judge(Arrival {
             size,
             bytes: self.backlog - in_service + bytes,
             packets: ((self.entries.len() - self.departed) as u64).saturating_sub(1) + packets,

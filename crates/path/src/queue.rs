@@ -23,9 +23,9 @@ use paceline_units::{Instant, Site};
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 use discipline::Discipline;
-pub(crate) use discipline::{Fate, Fifo, Told};
+pub(crate) use discipline::{DroppedPacket, Fifo, Sink};
 use early::Early;
-pub(crate) use early::{Found, Signal, transmissions};
+pub(crate) use early::{Arrival, Signal, transmissions};
 
 /// Declares every queue: `module: Options, Queue = "name in scenarios", "one-line summary";`.
 macro_rules! registry {
@@ -107,22 +107,22 @@ macro_rules! registry {
                 now: Instant,
                 packet: P,
                 limit: Option<QueueLimit>,
-                fate: &mut Fate<'_, P>,
+                sink: &mut Sink<'_, P>,
             ) -> Result<(), DropCause> {
                 match self {
                     Self::Fifo(fifo) => {
                         fifo.push(now, packet);
                         Ok(())
                     }
-                    $(Self::$options(queue) => offer(queue, now, packet, limit, fate)),*
+                    $(Self::$options(queue) => offer(queue, now, packet, limit, sink)),*
                 }
             }
 
-            /// The next packet to transmit; `fate` receives the packets dropped before it.
-            pub(crate) fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
+            /// The next packet to transmit; `sink` receives the packets dropped before it.
+            pub(crate) fn dequeue(&mut self, now: Instant, sink: &mut Sink<'_, P>) -> Option<P> {
                 match self {
                     Self::Fifo(fifo) => fifo.pop().map(|head| head.packet),
-                    $(Self::$options(queue) => queue.dequeue(now, fate)),*
+                    $(Self::$options(queue) => queue.dequeue(now, sink)),*
                 }
             }
 
@@ -168,8 +168,8 @@ macro_rules! registry {
                 }
             }
 
-            pub(crate) fn judge(&mut self, found: Found) -> Signal {
-                match self { $(Self::$early_options(early) => early.judge(found)),* }
+            pub(crate) fn judge(&mut self, arrival: Arrival) -> Signal {
+                match self { $(Self::$early_options(early) => early.judge(arrival)),* }
             }
         }
     };
@@ -213,7 +213,7 @@ fn offer<P: Packet, Q: Discipline<P>>(
     now: Instant,
     packet: P,
     limit: Option<QueueLimit>,
-    fate: &mut Fate<'_, P>,
+    sink: &mut Sink<'_, P>,
 ) -> Result<(), DropCause> {
     let fits = match limit {
         None => true,
@@ -224,5 +224,5 @@ fn offer<P: Packet, Q: Discipline<P>>(
         queue.on_overflow();
         return Err(DropCause::Queue);
     }
-    queue.enqueue(now, packet, limit, fate)
+    queue.enqueue(now, packet, limit, sink)
 }

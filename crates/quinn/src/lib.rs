@@ -13,7 +13,7 @@ use paceline_units::{Bytes, Rate};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-pub use paceline_adapter::{Pace, Refused};
+pub use paceline_adapter::{ControllerError, Pace};
 pub use quinn_proto::TransportConfig;
 #[cfg(feature = "socket")]
 pub use socket::PacedSocket;
@@ -36,7 +36,7 @@ impl Factory {
     ///
     /// # Errors
     /// If it does not exist, or needs a signal that quinn does not give.
-    pub fn named(name: &str) -> Result<Self, Refused> {
+    pub fn named(name: &str) -> Result<Self, ControllerError> {
         let plan = Plan::named(name, SIGNALS)?;
         Ok(Self { plan, pace: None })
     }
@@ -45,7 +45,7 @@ impl Factory {
     ///
     /// # Errors
     /// If it needs a signal that quinn does not give.
-    pub fn paced(recipe: Recipe, pace: Pace) -> Result<Self, Refused> {
+    pub fn paced(recipe: Recipe, pace: Pace) -> Result<Self, ControllerError> {
         let signals = Signals {
             pacing: true,
             ..SIGNALS

@@ -124,8 +124,8 @@ impl Marks {
             EcnFeedback::Ace => {
                 // RFC 9768 A.2: the counter may have wrapped while this many packets were
                 // acknowledged; the safe reading is that it did.
-                let seen = self.packets % ACE_MODULUS;
-                let least = (ack.ce_packets + ACE_MODULUS - seen) % ACE_MODULUS;
+                let known = self.packets % ACE_MODULUS;
+                let least = (ack.ce_packets + ACE_MODULUS - known) % ACE_MODULUS;
                 let most = match newly_acked.checked_sub(least) {
                     Some(more) => newly_acked - more % ACE_MODULUS,
                     None => least,
@@ -138,7 +138,7 @@ impl Marks {
 
     /// Whether [`Self::on_ack`] would find no mark and change nothing.
     #[inline]
-    pub(crate) fn tells_none<R>(&self, ack: &Acknowledgment<R>) -> bool {
+    pub(crate) fn reports_none<R>(&self, ack: &Acknowledgment<R>) -> bool {
         match self.feedback {
             EcnFeedback::Classic | EcnFeedback::Dctcp => !ack.ece,
             EcnFeedback::Accurate => ack.ce_bytes <= self.bytes,
@@ -200,31 +200,34 @@ mod tests {
 
     /// The acknowledgments of a series of segments: the data each covers, and its ECE.
     fn acks(receiver: &mut Receiver, marks: &[(bool, bool)]) -> Vec<(u64, bool)> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (number, (marked, cwr)) in (0..).zip(marks) {
             let segment = segment(number, *marked, *cwr);
             let now = at(10 + number);
-            told.extend(receiver.before_segment(now, &segment));
-            told.extend(receiver.on_segment(now, &segment));
+            reported.extend(receiver.before_segment(now, &segment));
+            reported.extend(receiver.on_segment(now, &segment));
         }
-        told.iter().map(|ack| (ack.ack / 100, ack.ece)).collect()
+        reported
+            .iter()
+            .map(|ack| (ack.ack / 100, ack.ece))
+            .collect()
     }
 
     #[test]
     fn classic_echoes_until_the_window_was_reduced() {
         let (no, ce, cwr) = ((false, false), (true, false), (false, true));
-        let told = acks(
+        let reported = acks(
             &mut receiver(EcnFeedback::Classic),
             &[no, ce, no, no, no, no, cwr, no, (true, true), no],
         );
         let expected = [(2, true), (4, true), (6, true), (8, false), (10, true)];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
     fn dctcp_tells_each_change_apart_and_at_once() {
         let (no, ce) = ((false, false), (true, false));
-        let told = acks(
+        let reported = acks(
             &mut receiver(EcnFeedback::Dctcp),
             &[no, ce, ce, ce, ce, no, no, ce],
         );
@@ -237,7 +240,7 @@ mod tests {
             (7, false),
             (8, true),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
@@ -286,7 +289,7 @@ mod tests {
         #[test]
         fn ace_is_exact_or_safe(rounds in prop::collection::vec((1u64..40, 0u64..=100), 1..50)) {
             let mut marks = Marks::new(EcnFeedback::Ace);
-            let (mut truth, mut told) = (0, 0);
+            let (mut truth, mut reported) = (0, 0);
             for (acked, share) in rounds {
                 let marked = acked * share / 100;
                 truth += marked;
@@ -301,9 +304,9 @@ mod tests {
                 if acked < ACE_MODULUS {
                     prop_assert_eq!(bytes, marked * 100);
                 }
-                told += bytes;
+                reported += bytes;
             }
-            prop_assert!(told >= truth * 100);
+            prop_assert!(reported >= truth * 100);
         }
     }
 }

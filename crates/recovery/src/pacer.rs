@@ -43,12 +43,12 @@ impl Pacer {
             .max(Self::SLOWEST)
             .time_for(Bytes::new(self.burst_bytes));
         // Data sent out of turn (a probe) also uses pacing credit.
-        let owed = if self.burst_bytes == u64::from(len) {
+        let until_release = if self.burst_bytes == u64::from(len) {
             self.release.since(now)
         } else {
             Duration::ZERO
         };
-        self.release = now + cost.max(owed);
+        self.release = now + cost.max(until_release);
     }
 
     /// The bytes of the burst that a segment sent now continues.
@@ -132,12 +132,12 @@ mod tests {
 
     #[test]
     fn a_burst_at_once_costs_what_its_segments_do() {
-        for (rate, count, owed) in (0..60).map(|n| (n % 3, 1 + n / 3 % 4, n / 12)) {
+        for (rate, count, debt) in (0..60).map(|n| (n % 3, 1 + n / 3 % 4, n / 12)) {
             let rate = [None, RATE, Some(Rate::ZERO)][rate as usize];
             let mut each = Pacer::default();
             // A probe before it leaves a debt, or the burst has begun already.
             each.on_send(us(9), 1000, RATE);
-            each.on_send(us(if owed > 2 { 1009 } else { 10 }), 500 * owed, RATE);
+            each.on_send(us(if debt > 2 { 1009 } else { 10 }), 500 * debt, RATE);
             let mut once = each;
             let (now, begun) = (us(1009), once.begun(us(1009)));
             (0..count).for_each(|_| each.on_send(now, 700, rate));

@@ -60,7 +60,7 @@ impl Default for ReceiverConfig {
 struct Compression {
     /// The gap's first byte, and the number of immediate ACKs that have reported it.
     gap: u64,
-    told: u32,
+    reported: u32,
     /// The number waiting, and their deadline.
     waiting: u32,
     until: Option<Instant>,
@@ -77,10 +77,10 @@ impl Compression {
             return false;
         }
         if self.gap != gap {
-            (self.gap, self.told) = (gap, 0);
+            (self.gap, self.reported) = (gap, 0);
         }
-        if self.told < Self::AT_ONCE {
-            self.told += 1;
+        if self.reported < Self::AT_ONCE {
+            self.reported += 1;
             return false;
         }
         self.waiting += 1;

@@ -59,7 +59,7 @@ pub(crate) struct LostTransmission {
 
 /// Segments acknowledged in order that were sent only once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct AckedSpan {
     /// When the first was sent.
     pub earliest: Instant,
     pub last: Outstanding,
@@ -266,7 +266,7 @@ impl Scoreboard {
     /// Removes the segments that `ack` covers, if it covers at least one, while all are
     /// [undisturbed ](Self::is_undisturbed).
     #[inline]
-    pub(crate) fn pop_run(&mut self, ack: u64) -> Option<Run> {
+    pub(crate) fn pop_acked_span(&mut self, ack: u64) -> Option<AckedSpan> {
         let earliest = self.segments.front()?.packet.send_time;
         let prior_una = self.una;
         let mut covered = 0;
@@ -284,7 +284,7 @@ impl Scoreboard {
         // All remaining segments are in flight, and none was retransmitted.
         self.original = self.first;
         self.again.clear();
-        Some(Run {
+        Some(AckedSpan {
             earliest,
             last,
             bytes,
@@ -316,10 +316,10 @@ impl Scoreboard {
     /// Returns how many of the others duplicates had already reported (Linux's
     /// `tcp_remove_reno_sacks`).
     pub(crate) fn take_duplicates(&mut self, acked: u64, hole: u64) -> u64 {
-        let told = self.duplicates.min(acked.saturating_sub(hole));
-        self.duplicates -= told;
+        let reported = self.duplicates.min(acked.saturating_sub(hole));
+        self.duplicates -= reported;
         self.limit_duplicates();
-        told
+        reported
     }
 
     /// Duplicates account for no data that is still outstanding.
@@ -702,7 +702,7 @@ impl Scoreboard {
         ];
         checks
             .iter()
-            .find(|(_, held)| !held)
+            .find(|(_, holds)| !holds)
             .map_or(Ok(()), |(name, _)| Err(*name))
     }
 }

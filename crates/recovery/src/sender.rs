@@ -208,7 +208,7 @@ impl<C: Controller> Sender<C> {
     }
 
     /// Passes an event to the controller, and applies its decision.
-    fn tell(&mut self, event: impl FnOnce(&mut C)) {
+    fn notify(&mut self, event: impl FnOnce(&mut C)) {
         self.news = true;
         event(&mut self.controller);
         self.outputs = self.controller.outputs();
@@ -268,7 +268,7 @@ impl<C: Controller> Sender<C> {
         let mss = mss.max(1);
         self.config.mss = mss;
         self.idle = None;
-        self.tell(|controller| controller.on_mss(mss));
+        self.notify(|controller| controller.on_mss(mss));
     }
 
     // ---- sending
@@ -558,7 +558,7 @@ impl<C: Controller> Sender<C> {
     /// allows one segment.
     fn window_allows(&self, next: Next) -> bool {
         let in_flight = self.board.in_flight();
-        let held = match self.state {
+        let withheld = match self.state {
             CaState::Disorder if !self.config.limited_transmit => {
                 self.board.sacked_bytes() + self.board.duplicates()
             }
@@ -569,7 +569,7 @@ impl<C: Controller> Sender<C> {
             _ => 0,
         };
         let after = in_flight.saturating_add(u64::from(next.len()));
-        in_flight == 0 || after.saturating_add(held) <= self.window()
+        in_flight == 0 || after.saturating_add(withheld) <= self.window()
     }
 
     fn quantum(&self) -> Bytes {
@@ -605,7 +605,7 @@ impl<C: Controller> Sender<C> {
     fn restart(&mut self, now: Instant) {
         let pause = self.sent_at.map_or(Duration::ZERO, |sent| now.since(sent));
         for _ in 0..idle_restarts(pause, self.rtt.rto()) {
-            self.tell(|controller| controller.on_idle_restart(now));
+            self.notify(|controller| controller.on_idle_restart(now));
         }
     }
 

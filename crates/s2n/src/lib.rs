@@ -19,7 +19,7 @@ use s2n_quic_core::time::Timestamp;
 use clock::Clock;
 use pacer::Pacer;
 
-pub use paceline_adapter::Refused;
+pub use paceline_adapter::ControllerError;
 
 /// What s2n-quic 1.91 tells a controller and does for it.
 pub const SIGNALS: Signals = Signals {
@@ -41,7 +41,7 @@ impl Factory {
     ///
     /// # Errors
     /// If there is none, or it needs what s2n-quic does not tell.
-    pub fn named(name: &str) -> Result<Self, Refused> {
+    pub fn named(name: &str) -> Result<Self, ControllerError> {
         Plan::named(name, SIGNALS).map(Self)
     }
 
@@ -49,7 +49,7 @@ impl Factory {
     ///
     /// # Errors
     /// If it needs what s2n-quic does not tell.
-    pub fn new(recipe: Recipe) -> Result<Self, Refused> {
+    pub fn new(recipe: Recipe) -> Result<Self, ControllerError> {
         Plan::new(recipe, SIGNALS).map(Self)
     }
 
@@ -94,13 +94,13 @@ pub struct Adapter {
     cwnd_limited: bool,
     last_sent: Instant,
     acks: u64,
-    found: Found,
+    pending: Pending,
 }
 
-/// What was reported since the last ACK. s2n-quic does not say which losses are the last of an event, so their
+/// The reports since the last ACK. s2n-quic does not say which losses are the last of an event, so their
 /// consequence waits for the event that follows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct Pending {
     /// The round trip of an ACK and its time of arrival.
     rtt: Option<(Instant, Duration)>,
     /// The newest lost packet's time of sending, and the time at which losses were reported.
@@ -127,7 +127,7 @@ impl Adapter {
             cwnd_limited: false,
             last_sent: Instant::ZERO,
             acks: 0,
-            found: Found::default(),
+            pending: Pending::default(),
         }
     }
 
@@ -154,13 +154,13 @@ impl Adapter {
 
     /// The consequence of losses: all of an event's have been reported.
     fn conclude_losses(&mut self) {
-        let Some((sent, now)) = self.found.loss.take() else {
+        let Some((sent, now)) = self.pending.loss.take() else {
             return;
         };
         if self.recovery.is_none_or(|began| sent > began) {
             self.enter_recovery(now);
         }
-        if std::mem::take(&mut self.found.persistent) {
+        if std::mem::take(&mut self.pending.persistent) {
             self.state = CaState::Loss;
             self.controller.on_timeout(now, self.in_flight);
         }
@@ -271,7 +271,7 @@ impl CongestionController for Adapter {
         // s2n-quic's own minimum starts again after persistent congestion.
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
         self.delivery.on_rtt(rtt);
-        self.found.rtt = Some((now, rtt));
+        self.pending.rtt = Some((now, rtt));
     }
 
     fn on_ack<Pub: Publisher>(
@@ -287,11 +287,11 @@ impl CongestionController for Adapter {
         let now = self.clock.at(ack_receive_time);
         let sent = self.clock.at(newest_acked_time_sent);
         let acked = bytes(bytes_acknowledged);
-        let found = std::mem::take(&mut self.found);
-        (self.found.loss, self.found.persistent) = (found.loss, found.persistent);
+        let pending = std::mem::take(&mut self.pending);
+        (self.pending.loss, self.pending.persistent) = (pending.loss, pending.persistent);
         self.conclude_losses();
         let full = Bytes::new(self.mss.into());
-        let marked = (full * found.marked_packets).min(acked);
+        let marked = (full * pending.marked_packets).min(acked);
         let is_mark_a_loss = self.controller.ecn() == Ecn::NotEct;
         if marked > Bytes::ZERO && is_mark_a_loss && self.recovery.is_none_or(|began| sent > began)
         {
@@ -301,7 +301,7 @@ impl CongestionController for Adapter {
             self.leave_recovery(now);
         }
         // Losses have left it already.
-        let prior_in_flight = self.in_flight + found.lost;
+        let prior_in_flight = self.in_flight + pending.lost;
         self.in_flight -= acked;
         let part = |size| PacketState {
             size: saturated(size),
@@ -314,13 +314,13 @@ impl CongestionController for Adapter {
         }
         self.delivery
             .on_delivered(now, &part(acked - marked), self.acks, false);
-        let rtt = found.rtt.filter(|(at, _)| *at == now).map(|(_, rtt)| rtt);
+        let rtt = pending.rtt.filter(|(at, _)| *at == now).map(|(_, rtt)| rtt);
         let sample = self.delivery.sample();
         self.controller.on_ack(&Ack {
             now,
             sample,
             newly_acked: acked,
-            newly_lost: found.lost,
+            newly_lost: pending.lost,
             newly_marked: Some(marked),
             prior_in_flight,
             in_flight: self.in_flight,
@@ -358,12 +358,15 @@ impl CongestionController for Adapter {
         let size = Bytes::new(lost_bytes.into());
         self.in_flight -= size;
         self.delivery.on_lost(&packet_info);
-        let newest = self.found.loss.map_or(packet_info.send_time, |(sent, _)| {
-            sent.max(packet_info.send_time)
-        });
-        self.found.loss = Some((newest, now));
-        self.found.lost += size;
-        self.found.persistent |= persistent_congestion;
+        let newest = self
+            .pending
+            .loss
+            .map_or(packet_info.send_time, |(sent, _)| {
+                sent.max(packet_info.send_time)
+            });
+        self.pending.loss = Some((newest, now));
+        self.pending.lost += size;
+        self.pending.persistent |= persistent_congestion;
         self.controller.on_loss(&Lost {
             now,
             packet: packet_info,
@@ -381,7 +384,7 @@ impl CongestionController for Adapter {
         _event_time: Timestamp,
         _publisher: &mut Pub,
     ) {
-        self.found.marked_packets += ce_count;
+        self.pending.marked_packets += ce_count;
     }
 
     fn on_mtu_update<Pub: Publisher>(&mut self, max_data_size: u16, _publisher: &mut Pub) {

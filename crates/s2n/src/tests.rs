@@ -28,7 +28,7 @@ macro_rules! publisher {
 }
 
 impl Stack {
-    fn new(factory: Result<Factory, Refused>) -> Self {
+    fn new(factory: Result<Factory, ControllerError>) -> Self {
         let mut factory = factory.expect("a controller");
         let config = mtu::Config::builder().build().expect("defaults");
         let address = SocketAddress::default();

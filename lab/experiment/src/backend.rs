@@ -94,11 +94,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Asks whether the run goes on.
+    /// Checks whether the run goes on.
     ///
     /// # Errors
     /// It takes too much memory, or the caller stops it.
-    pub fn ask(&mut self, at: &Progress, record: Option<&Recorder>) -> Result<(), RunError> {
+    pub fn check(&mut self, at: &Progress, record: Option<&Recorder>) -> Result<(), RunError> {
         self.within(at)?;
         match self.look.as_mut().map(|look| look(at, record)) {
             Some(ControlFlow::Break(())) => Err(RunError::Interrupted),

@@ -12,7 +12,7 @@ use crate::guest::{Fault, guest_quantum};
 
 /// An acknowledgment, with the packet-timed rounds that it belongs to.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
+pub struct AckEvent {
     /// The acknowledgment.
     pub ack: Ack,
     /// Whether it begins a round.
@@ -45,65 +45,65 @@ macro_rules! guest_events {
             }
 
             /// One acknowledgment, after the transport has processed it.
-            Ack(heard: $crate::Heard) {
+            Ack(event: $crate::AckEvent) {
                 /// Its arrival time.
-                now_ns: u64 = heard.ack.now.as_nanos(),
+                now_ns: u64 = event.ack.now.as_nanos(),
                 /// Data newly delivered by it, cumulatively or selectively.
-                newly_acked_bytes: u64 = heard.ack.newly_acked.get(),
+                newly_acked_bytes: u64 = event.ack.newly_acked.get(),
                 /// Data newly declared lost on it.
-                newly_lost_bytes: u64 = heard.ack.newly_lost.get(),
+                newly_lost_bytes: u64 = event.ack.newly_lost.get(),
                 /// Newly delivered data that carried a CE mark; `None` if it is not counted.
-                ce_bytes: Option<u64> = heard.ack.newly_marked.map(|marked| marked.get()),
+                ce_bytes: Option<u64> = event.ack.newly_marked.map(|marked| marked.get()),
                 /// Whether the receiver's classic ECN echo is set.
-                ece: bool = heard.ack.ece,
+                ece: bool = event.ack.ece,
                 /// Data in flight before it.
-                prior_in_flight_bytes: u64 = heard.ack.prior_in_flight.get(),
+                prior_in_flight_bytes: u64 = event.ack.prior_in_flight.get(),
                 /// Data in flight after it.
-                in_flight_bytes: u64 = heard.ack.in_flight.get(),
+                in_flight_bytes: u64 = event.ack.in_flight.get(),
                 /// Data delivered over the life of the connection.
-                delivered_bytes: u64 = heard.ack.delivered.get(),
+                delivered_bytes: u64 = event.ack.delivered.get(),
                 /// Data declared lost over the life of the connection, correctly or not.
-                lost_bytes: u64 = heard.ack.lost.get(),
+                lost_bytes: u64 = event.ack.lost.get(),
                 /// Data sent over the life of the connection, each transmission counted.
-                sent_bytes: u64 = heard.ack.sent.get(),
+                sent_bytes: u64 = event.ack.sent.get(),
                 /// RTT of the most recently sent packet that it newly acknowledges; `None` if all are
                 /// ambiguous.
-                rtt_ns: Option<u64> = heard.ack.rtt.map(|rtt| rtt.as_nanos()),
+                rtt_ns: Option<u64> = event.ack.rtt.map(|rtt| rtt.as_nanos()),
                 /// Smoothed RTT (RFC 6298), including this sample; 0 before the first.
-                srtt_ns: u64 = heard.ack.srtt.as_nanos(),
+                srtt_ns: u64 = event.ack.srtt.as_nanos(),
                 /// Minimum RTT of the connection; 0 before the first.
-                min_rtt_ns: u64 = heard.ack.min_rtt.as_nanos(),
+                min_rtt_ns: u64 = event.ack.min_rtt.as_nanos(),
                 /// Delivery rate of its sample (draft-ietf-ccwg-bbr section 4.1); `None` if it has none.
-                delivery_rate_bps: Option<u64> = heard.ack.sample.measured_rate().map(|rate| rate.bps()),
+                delivery_rate_bps: Option<u64> = event.ack.sample.measured_rate().map(|rate| rate.bps()),
                 /// Whether that sample is application-limited.
-                app_limited: bool = heard.ack.sample.app_limited,
+                app_limited: bool = event.ack.sample.app_limited,
                 /// Time over which the sample was taken; 0 if it gives no rate.
-                sample_interval_ns: u64 = heard.ack.sample.interval.as_nanos(),
+                sample_interval_ns: u64 = event.ack.sample.interval.as_nanos(),
                 /// Data delivered in that time.
-                sample_delivered_bytes: u64 = heard.ack.sample.delivered.get(),
+                sample_delivered_bytes: u64 = event.ack.sample.delivered.get(),
                 /// Data declared lost since the newest delivered packet was sent.
-                sample_lost_bytes: u64 = heard.ack.sample.lost.get(),
+                sample_lost_bytes: u64 = event.ack.sample.lost.get(),
                 /// Data in flight just after that packet was sent, including itself.
-                tx_in_flight_bytes: u64 = heard.ack.sample.tx_in_flight.get(),
+                tx_in_flight_bytes: u64 = event.ack.sample.tx_in_flight.get(),
                 /// Whether it begins a packet-timed round: it delivers a packet that was sent after the start
                 /// of the previous round.
-                round_start: bool = heard.round_start,
+                round_start: bool = event.round_start,
                 /// Packet-timed rounds that have begun so far.
-                round_count: u64 = heard.round_count,
+                round_count: u64 = event.round_count,
                 /// Whether the window, not the application, limited the data in flight in the last round.
-                cwnd_limited: bool = heard.ack.cwnd_limited,
+                cwnd_limited: bool = event.ack.cwnd_limited,
                 /// Whether the cumulative acknowledgment advanced.
-                una_advanced: bool = heard.ack.una_advanced,
+                una_advanced: bool = event.ack.una_advanced,
                 /// Whether a delayed-ACK timer may have held it back.
-                delayed: bool = heard.ack.delayed,
+                delayed: bool = event.ack.delayed,
                 /// One-way delay of the newest delivered packet.
-                one_way_delay_ns: Option<u64> = heard.ack.one_way_delay.map(|delay| delay.as_nanos()),
+                one_way_delay_ns: Option<u64> = event.ack.one_way_delay.map(|delay| delay.as_nanos()),
                 /// RTT without the delay of the receiver's host.
-                network_rtt_ns: Option<u64> = heard.ack.network_rtt.map(|rtt| rtt.as_nanos()),
+                network_rtt_ns: Option<u64> = event.ack.network_rtt.map(|rtt| rtt.as_nanos()),
                 /// The delay of the receiver's host.
-                receiver_delay_ns: Option<u64> = heard.ack.receiver_delay.map(|delay| delay.as_nanos()),
+                receiver_delay_ns: Option<u64> = event.ack.receiver_delay.map(|delay| delay.as_nanos()),
                 /// Recovery state after it, by Linux's names: `Open`, `Disorder`, `CWR`, `Recovery`, `Loss`.
-                ca_state: &'static str = heard.ack.ca_state.name(),
+                ca_state: &'static str = event.ack.ca_state.name(),
             }
 
             /// A packet was declared lost.
@@ -197,7 +197,7 @@ impl Method {
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "each is named as its type")]
 pub enum Arguments<'a> {
-    Ack(&'a Heard),
+    Ack(&'a AckEvent),
     Loss(&'a Lost),
     Sent(&'a Sent),
     Time(Instant),
@@ -337,12 +337,12 @@ impl<I: Instance> Controller for Bridge<I> {
             self.next_round = ack.delivered;
             self.rounds += 1;
         }
-        let heard = Heard {
+        let event = AckEvent {
             ack: *ack,
             round_start,
             round_count: self.rounds,
         };
-        self.call(Method::OnAck, Arguments::Ack(&heard));
+        self.call(Method::OnAck, Arguments::Ack(&event));
     }
 
     fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {

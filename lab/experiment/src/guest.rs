@@ -26,7 +26,7 @@ pub trait Guest: Send + Sync {
     ///
     /// # Errors
     /// The error in them, or in the guest.
-    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused>;
+    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, GuestError>;
 }
 
 /// A guest with its options, from which any number of instances can be made.
@@ -159,7 +159,7 @@ impl GuestFlow {
 
 /// Why a guest cannot be used as a scenario does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct GuestError {
     /// The option concerned, if it is one.
     pub option: Option<String>,
     /// The error.
@@ -180,7 +180,7 @@ impl Fault {
     }
 
     /// The failure.
-    pub fn seen(&self) -> Option<&str> {
+    pub fn message(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
 }

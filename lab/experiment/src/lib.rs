@@ -24,14 +24,14 @@ mod ways;
 
 pub use audit::{Unbalanced, audit};
 pub use backend::{Backend, Progress, RunError, Unavailable, Watch};
-pub use bridge::{Arguments, Bridge, Decisions, Heard, Instance, Method};
+pub use bridge::{AckEvent, Arguments, Bridge, Decisions, Instance, Method};
 pub use change::{Change, LinkChange};
 pub use check::{check, list, looked_at, nearest, service};
 pub use controllers::{choices, parameters, stack_choices};
 pub use flows::FlowPlan;
 pub use guest::{
     BANDWIDTH, Choice, Fault, FlowController, Guest, GuestController, GuestEnd, GuestEndConfig,
-    GuestFlow, GuestStack, Guests, Options, Prepared, Refused, guest_field, guest_quantum,
+    GuestError, GuestFlow, GuestStack, Guests, Options, Prepared, guest_field, guest_quantum,
     guest_trial, interned, used,
 };
 pub use memory::{Memory, Part, QLOG_ENTRY};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use paceline_quic::quinn::Chosen;
-use paceline_quic::tls::{self, Misfit};
+use paceline_quic::tls::{self, Mismatch};
 use paceline_record::Run;
 use paceline_units::{Duration, Instant};
 use quinn_proto::crypto::rustls::QuicClientConfig;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::control::Control;
 use crate::error::{Error, Kind, printable};
 use crate::link::{Clock, Link};
-use crate::message::{Answer, Ask, Row, Say};
+use crate::message::{ClientMessage, Request, Row, ServerMessage};
 use crate::meter::{MOST, Meter, interval};
 use crate::record::Measured;
 use crate::setup::{ALPN, DATAGRAM, PATIENCE, SILENCE, WINDOW, controller, endpoint, transport};
@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct ClientOptions {
     /// The server's address.
     pub server: SocketAddr,
     /// The token that it printed.
@@ -93,25 +93,25 @@ pub struct Outcome {
 /// # Errors
 /// The reason why it could not start. The reason of a later failure is in its [`Outcome`].
 pub fn client(
-    wish: &Wish,
+    options: &ClientOptions,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(&Report),
+    on_report: &mut dyn FnMut(&Report),
 ) -> Result<Outcome, Error> {
-    let mut client = Client::new(wish)?;
+    let mut client = Client::new(options)?;
     let failed = loop {
         match client.turn(stop) {
             Ok(true) => break None,
             Ok(false) => {}
             Err(error) => break Some(error),
         }
-        client.report(false, tell);
+        client.report(false, on_report);
     };
     // The last of it is on the way.
     let code = VarInt::from_u32(0);
     let then = client.clock.at(client.clock.now());
     client.link.connection.close(then, code, Bytes::new());
     let _ = client.link.transmit(&mut client.wire, client.clock.now());
-    client.report(true, tell);
+    client.report(true, on_report);
     client.outcome(failed)
 }
 
@@ -135,14 +135,14 @@ struct Test {
 }
 
 struct Client<'a> {
-    wish: &'a Wish,
+    options: &'a ClientOptions,
     clock: Clock,
     begun: Instant,
     connected: Option<Instant>,
     wire: Wire,
     endpoint: Endpoint,
     link: Link,
-    misfit: Misfit,
+    mismatch: Mismatch,
     control: Option<Control>,
     interval: Duration,
     test: Option<Test>,
@@ -150,15 +150,15 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(wish: &'a Wish) -> Result<Self, Error> {
-        let chosen = choose(&wish.cc)?;
-        let any: IpAddr = match wish.server {
+    fn new(options: &'a ClientOptions) -> Result<Self, Error> {
+        let chosen = choose(&options.cc)?;
+        let any: IpAddr = match options.server {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let wire = Wire::bind(SocketAddr::new(any, 0))?;
-        let misfit = Misfit::default();
-        let tls = tls::client(wish.token.fingerprint, ALPN, &misfit);
+        let mismatch = Mismatch::default();
+        let tls = tls::client(options.token.fingerprint, ALPN, &mismatch);
         let tls = QuicClientConfig::try_from(tls.map_err(system)?).map_err(system)?;
         let mut config = ClientConfig::new(Arc::new(tls));
         config.transport_config(Arc::new(transport(chosen.factory(), WINDOW)));
@@ -166,20 +166,20 @@ impl<'a> Client<'a> {
         let clock = Clock::new();
         let begun = clock.now();
         let (handle, connection) = endpoint
-            .connect(clock.at(begun), config, wish.server, tls::NAME)
-            .map_err(|error| Error::new(Kind::Address, format!("{}: {error}", wish.server)))?;
+            .connect(clock.at(begun), config, options.server, tls::NAME)
+            .map_err(|error| Error::new(Kind::Address, format!("{}: {error}", options.server)))?;
         let mut link = Link::new(handle, connection, clock);
         link.choose(chosen);
         Ok(Self {
-            interval: interval(wish.time),
-            wish,
+            interval: interval(options.time),
+            options,
             clock,
             begun,
             connected: None,
             wire,
             endpoint,
             link,
-            misfit,
+            mismatch,
             control: None,
             test: None,
             is_over: false,
@@ -216,7 +216,7 @@ impl<'a> Client<'a> {
         if let Some(test) = &self.test {
             until = until.min(test.due());
             if test.ended.is_none()
-                && let Some(time) = self.wish.time
+                && let Some(time) = self.options.time
             {
                 until = until.min(test.start + time);
             }
@@ -254,13 +254,13 @@ impl<'a> Client<'a> {
                     return Err(Error::new(Kind::Peer, "the server allows no stream"));
                 };
                 let mut control = Control::new(id, ANSWERS, connection);
-                control.say(&Ask {
-                    secret: self.wish.token.secret.to_string(),
-                    cc: self.wish.cc.clone(),
-                    reverse: self.wish.reverse,
-                    streams: self.wish.streams,
-                    time_ns: self.wish.time.map(Duration::as_nanos),
-                    bytes: self.wish.bytes,
+                control.send(&Request {
+                    secret: self.options.token.secret.to_string(),
+                    cc: self.options.cc.clone(),
+                    reverse: self.options.reverse,
+                    streams: self.options.streams,
+                    time_ns: self.options.time.map(Duration::as_nanos),
+                    bytes: self.options.bytes,
                     interval_ns: self.interval.as_nanos(),
                 });
                 self.control = Some(control);
@@ -293,10 +293,10 @@ impl<'a> Client<'a> {
     }
 
     fn lost(&self, reason: &ConnectionError) -> Error {
-        let server = self.wish.server;
+        let server = self.options.server;
         let silence = SILENCE.as_nanos() / 1_000_000_000;
         match reason {
-            _ if self.misfit.seen() => Error::new(
+            _ if self.mismatch.occurred() => Error::new(
                 Kind::Token,
                 format!(
                     "the certificate of {server} does not fit the token: it is another server's, or an older one's"
@@ -315,17 +315,17 @@ impl<'a> Client<'a> {
                 format!("{server} does not know the connection any more: it was restarted"),
             ),
             ConnectionError::ApplicationClosed(close) => {
-                let said = printable(&String::from_utf8_lossy(&close.reason), 300);
-                let said = if said.is_empty() {
+                let text = printable(&String::from_utf8_lossy(&close.reason), 300);
+                let text = if text.is_empty() {
                     "the server has ended the test".to_owned()
                 } else {
-                    said
+                    text
                 };
-                Error::new(Kind::of_code(close.error_code.into_inner()), said)
+                Error::new(Kind::of_code(close.error_code.into_inner()), text)
             }
             other => {
-                let said = printable(&other.to_string(), 300);
-                Error::new(Kind::Peer, format!("{server}: {said}"))
+                let text = printable(&other.to_string(), 300);
+                Error::new(Kind::Peer, format!("{server}: {text}"))
             }
         }
     }
@@ -337,12 +337,13 @@ impl<'a> Client<'a> {
         };
         while let Some(answer) = control.next()? {
             match (answer, &mut self.test) {
-                (Answer::Started, None) => {
+                (ServerMessage::Started, None) => {
                     let connection = &mut self.link.connection;
-                    let sending = if self.wish.reverse {
+                    let sending = if self.options.reverse {
                         None
                     } else {
-                        let open = Sending::open(connection, self.wish.streams, self.wish.bytes);
+                        let open =
+                            Sending::open(connection, self.options.streams, self.options.bytes);
                         let few = || Error::new(Kind::Limit, "the server allows fewer streams");
                         Some(open.ok_or_else(few)?)
                     };
@@ -363,7 +364,7 @@ impl<'a> Client<'a> {
                     test.receiving.read(connection);
                     self.test = Some(test);
                 }
-                (Answer::Got { first, bytes }, Some(test)) => {
+                (ServerMessage::Got { first, bytes }, Some(test)) => {
                     if first != test.received.len() as u64 {
                         return Err(Error::new(
                             Kind::Peer,
@@ -373,7 +374,7 @@ impl<'a> Client<'a> {
                     test.received.extend(bytes);
                     test.check()?;
                 }
-                (Answer::Rows(rows), Some(test)) => {
+                (ServerMessage::Rows(rows), Some(test)) => {
                     test.rows.extend(rows.into_iter().map(|row| Row {
                         phase: printable(&row.phase, PHASE),
                         ..row
@@ -381,7 +382,7 @@ impl<'a> Client<'a> {
                     test.check()?;
                 }
                 (
-                    Answer::End {
+                    ServerMessage::End {
                         received,
                         time_ns,
                         finished_ns,
@@ -389,12 +390,12 @@ impl<'a> Client<'a> {
                     },
                     Some(test),
                 ) => {
-                    if self.wish.reverse {
+                    if self.options.reverse {
                         test.receiving.read(&mut self.link.connection);
                         test.total = test.receiving.bytes;
                         test.finished = finished_ns.map(Duration::from_nanos);
                         let here = now.since(test.start);
-                        test.ended = Some(length(time_ns, self.wish.time, here));
+                        test.ended = Some(length(time_ns, self.options.time, here));
                     } else {
                         test.total = received;
                     }
@@ -417,23 +418,23 @@ impl<'a> Client<'a> {
         };
         if let Some(test) = &mut self.test {
             let since = now.since(test.start);
-            let is_timely = self.wish.time.is_none_or(|time| since < time);
+            let is_timely = self.options.time.is_none_or(|time| since < time);
             if test.ended.is_none() {
                 if let Some(sending) = &mut test.sending {
                     if sending.is_done() {
                         (test.ended, test.finished) = (Some(since), Some(since));
-                        control.say(&Say::Done);
+                        control.send(&ClientMessage::Done);
                         control.end();
                     } else if is_timely {
                         sending.write(&mut self.link.connection);
                     } else {
                         sending.stop(&mut self.link.connection);
-                        test.ended = self.wish.time;
-                        control.say(&Say::Done);
+                        test.ended = self.options.time;
+                        control.send(&ClientMessage::Done);
                         control.end();
                     }
                 } else if !is_timely {
-                    test.ended = self.wish.time;
+                    test.ended = self.options.time;
                     test.total = test.receiving.bytes;
                 }
             }
@@ -451,14 +452,14 @@ impl<'a> Client<'a> {
     }
 
     /// Reports the parts that have ended.
-    fn report(&mut self, is_last: bool, tell: &mut dyn FnMut(&Report)) {
+    fn report(&mut self, is_last: bool, on_report: &mut dyn FnMut(&Report)) {
         let now = self.clock.now();
         let Some(test) = &mut self.test else {
             return;
         };
         loop {
             let from = test.reported.end_ns;
-            let end = from + self.wish.report.as_nanos();
+            let end = from + self.options.report.as_nanos();
             let limit = test
                 .ended
                 .unwrap_or_else(|| now.since(test.start))
@@ -471,13 +472,13 @@ impl<'a> Client<'a> {
             if end > limit || !(is_known || is_late || is_last) {
                 break;
             }
-            test.tell(Duration::from_nanos(end), self.interval, tell);
+            test.report_until(Duration::from_nanos(end), self.interval, on_report);
         }
         let over = test
             .ended
             .filter(|ended| is_last && ended.as_nanos() > test.reported.end_ns);
         if let Some(over) = over {
-            test.tell(over, self.interval, tell);
+            test.report_until(over, self.interval, on_report);
         }
     }
 
@@ -491,7 +492,7 @@ impl<'a> Client<'a> {
         // An end by time is as planned; any other end is at the current time.
         let duration = test.ended.unwrap_or(now).max(Duration::from_nanos(1));
         let mut notes = Vec::new();
-        if self.wish.reverse {
+        if self.options.reverse {
             notes.push("the sender's window, RTT and state are known every tenth row".to_owned());
             test.received = test.got.rows().to_vec();
             if failed.is_some() {
@@ -524,10 +525,10 @@ impl<'a> Client<'a> {
             lost_packets: (!test.rows.is_empty()).then_some(last.lost),
         };
         let measured = Measured {
-            cc: self.wish.cc.clone(),
-            peer: self.wish.server.to_string(),
-            reverse: self.wish.reverse,
-            streams: self.wish.streams,
+            cc: self.options.cc.clone(),
+            peer: self.options.server.to_string(),
+            reverse: self.options.reverse,
+            streams: self.options.streams,
             interval: self.interval,
             duration,
             mtu: self.link.connection.current_mtu(),
@@ -597,7 +598,12 @@ impl Test {
         }
     }
 
-    fn tell(&mut self, end: Duration, interval: Duration, tell: &mut dyn FnMut(&Report)) {
+    fn report_until(
+        &mut self,
+        end: Duration,
+        interval: Duration,
+        on_report: &mut dyn FnMut(&Report),
+    ) {
         let at = |time: u64| {
             let nth = (time / interval.as_nanos()) as usize;
             let counts = self.counts();
@@ -622,15 +628,16 @@ impl Test {
             cwnd_bytes: now.and_then(|row| row.cwnd),
             lost_packets: lost.map(|(now, then)| now.lost.saturating_sub(then.lost)),
         };
-        tell(&report);
+        on_report(&report);
         self.reported = report;
     }
 }
 
 fn choose(cc: &str) -> Result<Chosen, Error> {
     let seed = u64::from_be_bytes(tls::random().map_err(system)?);
-    let refused =
-        |refused: paceline_quic::quinn::Refused| Error::new(Kind::Controller, refused.to_string());
+    let refused = |error: paceline_quic::quinn::ControllerError| {
+        Error::new(Kind::Controller, error.to_string())
+    };
     Chosen::new(&controller(cc)?, seed, 10, DATAGRAM).map_err(refused)
 }
 
@@ -662,7 +669,7 @@ mod tests {
     #[test]
     fn a_server_does_not_make_a_test_longer_than_it_was() {
         let seconds = Duration::from_secs;
-        let length = |told, asked, here| length(told, asked, seconds(here));
+        let length = |reported, planned, here| length(reported, planned, seconds(here));
         assert_eq!(length(2_000_000_000, None, 3), seconds(2));
         assert_eq!(length(u64::MAX, None, 3), seconds(3) + GRACE);
         assert_eq!(length(u64::MAX, Some(seconds(1)), 3), seconds(1));

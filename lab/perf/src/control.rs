@@ -33,7 +33,7 @@ impl Control {
         self.id == id
     }
 
-    pub fn say(&mut self, message: &impl Serialize) {
+    pub fn send(&mut self, message: &impl Serialize) {
         // No message has a key that is not a string.
         if let Ok(line) = serde_json::to_vec(message) {
             self.waiting.extend_from_slice(&line);

@@ -101,7 +101,7 @@ impl From<io::Error> for Error {
 }
 
 /// At most `most` characters of a message of the other side, without any that control a terminal.
-pub(crate) fn printable(said: &str, most: usize) -> String {
-    let shown = said.chars().filter(|c| !c.is_control());
+pub(crate) fn printable(text: &str, most: usize) -> String {
+    let shown = text.chars().filter(|c| !c.is_control());
     shown.take(most).collect()
 }

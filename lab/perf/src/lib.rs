@@ -17,7 +17,7 @@ mod token;
 mod transfer;
 mod wire;
 
-pub use client::{Outcome, Report, Wish, client};
+pub use client::{ClientOptions, Outcome, Report, client};
 pub use error::{Error, Kind};
 pub use server::{Limits, News, server};
 pub use setup::{MOST_STREAMS, controller};

@@ -9,7 +9,7 @@ pub(crate) const ROWS: usize = 50;
 
 /// A client's request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Ask {
+pub(crate) struct Request {
     pub secret: String,
     /// The sender's controller.
     pub cc: String,
@@ -25,7 +25,7 @@ pub(crate) struct Ask {
 /// A client's message after the request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Say {
+pub(crate) enum ClientMessage {
     /// It sends no more, or has received everything.
     Done,
 }
@@ -33,7 +33,7 @@ pub(crate) enum Say {
 /// A server's message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum ServerMessage {
     /// The test begins now.
     Started,
     /// Bytes received, from the row `first` on.

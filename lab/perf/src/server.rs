@@ -19,7 +19,7 @@ use quinn_proto::{
 use crate::control::Control;
 use crate::error::{Error, Kind, printable};
 use crate::link::{Clock, Link};
-use crate::message::{Answer, Ask, ROWS, Row, Say};
+use crate::message::{ClientMessage, ROWS, Request, Row, ServerMessage};
 use crate::meter::Meter;
 use crate::setup::{
     ALPN, DATAGRAM, MOST_STREAMS, PATIENCE, SILENCE, STRANGERS_WINDOW, WINDOW, controller,
@@ -98,7 +98,7 @@ pub fn server(
     address: SocketAddr,
     limits: Limits,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(News),
+    on_news: &mut dyn FnMut(News),
 ) -> Result<(), Error> {
     let wire = Wire::bind(address).map_err(|error| {
         let hint = if error.kind() == io::ErrorKind::AddrInUse {
@@ -120,7 +120,7 @@ pub fn server(
     let tls = Arc::new(QuicServerConfig::try_from(tls).map_err(system)?);
     let first = Arc::new(ServerConfig::with_crypto(tls.clone()));
     let endpoint = Endpoint::new(endpoint(), Some(first), !wire.may_fragment(), None);
-    tell(News::Listening {
+    on_news(News::Listening {
         address: wire.local()?,
         token: token.clone(),
     });
@@ -136,10 +136,10 @@ pub fn server(
     };
     while !server.is_over {
         if stop.load(Relaxed) {
-            server.close_all(tell);
+            server.close_all(on_news);
             break;
         }
-        server.turn(tell)?;
+        server.turn(on_news)?;
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ struct Test {
     sent: Meter<Row>,
     receiving: Receiving,
     got: Meter<u64>,
-    told: usize,
+    reported: usize,
     news: Instant,
     /// How long it took.
     ended: Option<Duration>,
@@ -193,11 +193,11 @@ enum Turn {
 }
 
 impl Server {
-    fn turn(&mut self, tell: &mut dyn FnMut(News)) -> Result<(), Error> {
+    fn turn(&mut self, on_news: &mut dyn FnMut(News)) -> Result<(), Error> {
         for peer in self.peers.values_mut() {
             peer.link.turn(&mut self.wire)?;
         }
-        self.receive(tell)?;
+        self.receive(on_news)?;
         let now = self.clock.now();
         let mut tester = self
             .peers
@@ -212,7 +212,7 @@ impl Server {
                 Turn::Goes => {}
                 Turn::Started { cc, reverse } => {
                     tester = Some(*number);
-                    tell(News::Started {
+                    on_news(News::Started {
                         client,
                         cc,
                         reverse,
@@ -220,7 +220,7 @@ impl Server {
                 }
                 Turn::Refused(why) => {
                     peer.close(self.clock, &why);
-                    tell(News::Refused { client, why });
+                    on_news(News::Refused { client, why });
                 }
                 Turn::Ended(failed) => {
                     if let Some(failed) = &failed {
@@ -228,7 +228,7 @@ impl Server {
                     }
                     peer.is_closed = true;
                     self.is_over = self.limits.once;
-                    tell(peer.ended(client, now, failed));
+                    on_news(peer.ended(client, now, failed));
                 }
             }
             peer.link.transmit(&mut self.wire, now)?;
@@ -243,7 +243,7 @@ impl Server {
         Ok(())
     }
 
-    fn receive(&mut self, tell: &mut dyn FnMut(News)) -> Result<(), Error> {
+    fn receive(&mut self, on_news: &mut dyn FnMut(News)) -> Result<(), Error> {
         let mut arrived = Vec::new();
         while self.wire.receive(&mut |one| arrived.push(one))? {}
         // Not before they arrived.
@@ -262,7 +262,9 @@ impl Server {
                     }
                 }
                 Some(DatagramEvent::Response(answer)) => drop(self.wire.send(answer, &room)?),
-                Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, now, tell)?,
+                Some(DatagramEvent::NewConnection(incoming)) => {
+                    self.accept(incoming, now, on_news)?
+                }
                 None => {}
             }
         }
@@ -273,7 +275,7 @@ impl Server {
         &mut self,
         incoming: Incoming,
         now: Instant,
-        tell: &mut dyn FnMut(News),
+        on_news: &mut dyn FnMut(News),
     ) -> Result<(), Error> {
         let mut room = Vec::new();
         let client = incoming.remote_address();
@@ -281,7 +283,7 @@ impl Server {
             let answer = self.endpoint.refuse(incoming, &mut room);
             self.wire.send(answer, &room)?;
             let why = Error::new(Kind::Busy, "too many connections");
-            tell(News::Refused { client, why });
+            on_news(News::Refused { client, why });
             return Ok(());
         }
         // A controller for each connection, chosen by its client.
@@ -320,13 +322,13 @@ impl Server {
     }
 
     /// The server stops: tell the connected clients.
-    fn close_all(&mut self, tell: &mut dyn FnMut(News)) {
+    fn close_all(&mut self, on_news: &mut dyn FnMut(News)) {
         let now = self.clock.now();
         let why = Error::new(Kind::Stopped, "the server was stopped");
         for peer in self.peers.values_mut() {
             if peer.is_testing() {
                 let client = peer.link.connection.remote_address();
-                tell(peer.ended(client, now, Some(why.clone())));
+                on_news(peer.ended(client, now, Some(why.clone())));
             }
             peer.close(self.clock, &why);
             // If it cannot be sent, the silence will show.
@@ -359,7 +361,7 @@ impl Peer {
         }
         if self.test.is_none() {
             return self
-                .ask(now, secret, limits, is_free)
+                .read_request(now, secret, limits, is_free)
                 .unwrap_or_else(Turn::Refused);
         }
         let ended = self.proceed(now, limits).err();
@@ -444,7 +446,7 @@ impl Peer {
     }
 
     /// The client's request. Nothing before it proves that the client has the secret.
-    fn ask(
+    fn read_request(
         &mut self,
         now: Instant,
         secret: &Secret,
@@ -457,10 +459,10 @@ impl Peer {
         let Some(control) = &mut self.control else {
             return Ok(Turn::Goes);
         };
-        let Some(ask) = control.next::<Ask>()? else {
+        let Some(request) = control.next::<Request>()? else {
             return Ok(Turn::Goes);
         };
-        if !secret.is(&ask.secret) {
+        if !secret.is(&request.secret) {
             return Err(Error::new(Kind::Token, "the token is not this server's"));
         }
         if !is_free {
@@ -468,33 +470,33 @@ impl Peer {
             return Err(Error::new(Kind::Busy, what));
         }
         let over = |what: String| Err(Error::new(Kind::Limit, what));
-        let time = ask.time_ns.map(Duration::from_nanos);
+        let time = request.time_ns.map(Duration::from_nanos);
         if time.is_some_and(|time| time > limits.time) {
             let seconds = limits.time.as_secs_f64();
             return over(format!(
                 "the server allows tests of {seconds} s (its --max-time)"
             ));
         }
-        if ask.bytes.is_some_and(|bytes| bytes > limits.bytes) {
+        if request.bytes.is_some_and(|bytes| bytes > limits.bytes) {
             let bytes = limits.bytes;
             return over(format!(
                 "the server allows {bytes} bytes a test (its --max-bytes)"
             ));
         }
-        if !(1..=MOST_STREAMS).contains(&ask.streams) {
+        if !(1..=MOST_STREAMS).contains(&request.streams) {
             return over(format!("a test has 1 to {MOST_STREAMS} streams"));
         }
-        let cc = printable(&ask.cc, 40);
+        let cc = printable(&request.cc, 40);
         let connection = &mut self.link.connection;
-        let sending = if ask.reverse {
+        let sending = if request.reverse {
             let seed = u64::from_be_bytes(tls::random().map_err(system)?);
-            let chosen = Chosen::new(&controller(&ask.cc)?, seed, 10, DATAGRAM);
-            let refused = |refused: paceline_quic::quinn::Refused| {
-                Error::new(Kind::Controller, refused.to_string())
+            let chosen = Chosen::new(&controller(&request.cc)?, seed, 10, DATAGRAM);
+            let refused = |error: paceline_quic::quinn::ControllerError| {
+                Error::new(Kind::Controller, error.to_string())
             };
             let chosen = chosen.map_err(refused)?;
             self.slot.set(chosen.factory());
-            let open = Sending::open(connection, ask.streams, ask.bytes);
+            let open = Sending::open(connection, request.streams, request.bytes);
             let few = || Error::new(Kind::Limit, "the client allows fewer streams");
             let sending = open.ok_or_else(few)?;
             self.link.choose(chosen);
@@ -503,11 +505,11 @@ impl Peer {
             None
         };
         self.link.connection.set_receive_window(WINDOW);
-        control.say(&Answer::Started);
+        control.send(&ServerMessage::Started);
         // Before data uses up the send buffer: the client reads no data until it receives this
         // message.
         control.write(&mut self.link.connection);
-        let interval = Duration::from_nanos(ask.interval_ns);
+        let interval = Duration::from_nanos(request.interval_ns);
         let interval = interval.clamp(Duration::from_millis(10), Duration::from_secs(1));
         let longest = time.unwrap_or(limits.time);
         let mut test = Test {
@@ -518,7 +520,7 @@ impl Peer {
             sent: Meter::new(now, interval),
             receiving: Receiving::default(),
             got: Meter::new(now, interval),
-            told: 0,
+            reported: 0,
             news: now,
             ended: None,
             failed: None,
@@ -527,7 +529,7 @@ impl Peer {
         self.test = Some(test);
         Ok(Turn::Started {
             cc,
-            reverse: ask.reverse,
+            reverse: request.reverse,
         })
     }
 
@@ -553,20 +555,20 @@ impl Peer {
         let Some(sending) = &mut test.sending else {
             let bytes = test.receiving.bytes;
             test.got.take(now, |_| bytes);
-            let is_done = control.next::<Say>()?.is_some();
+            let is_done = control.next::<ClientMessage>()?.is_some();
             if is_done || now >= test.news {
                 test.news = now + NEWS;
-                let rows = test.got.rows().get(test.told..).unwrap_or_default();
+                let rows = test.got.rows().get(test.reported..).unwrap_or_default();
                 if !rows.is_empty() {
-                    let first = test.told as u64;
+                    let first = test.reported as u64;
                     let bytes = rows.to_vec();
-                    test.told += bytes.len();
-                    control.say(&Answer::Got { first, bytes });
+                    test.reported += bytes.len();
+                    control.send(&ServerMessage::Got { first, bytes });
                 }
             }
             if is_done {
                 test.ended = Some(since);
-                control.say(&Answer::End {
+                control.send(&ServerMessage::End {
                     received: bytes,
                     time_ns: since.as_nanos(),
                     finished_ns: None,
@@ -595,9 +597,9 @@ impl Peer {
         let rows: Vec<Row> = test.sent.rows().iter().step_by(TOLD).cloned().collect();
         let rows = [rows, vec![last]].concat();
         for rows in rows.chunks(ROWS) {
-            control.say(&Answer::Rows(rows.to_vec()));
+            control.send(&ServerMessage::Rows(rows.to_vec()));
         }
-        control.say(&Answer::End {
+        control.send(&ServerMessage::End {
             received: test.receiving.bytes,
             time_ns: since.as_nanos(),
             finished_ns,

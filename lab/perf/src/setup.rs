@@ -61,10 +61,10 @@ pub(crate) fn endpoint() -> Arc<EndpointConfig> {
 pub fn controller(name: &str) -> Result<Choice, Error> {
     let wrong = |message| Error::new(Kind::Controller, message);
     if let Some((stack, own)) = name.split_once(':') {
-        let found = CONTROLLERS
+        let controller = CONTROLLERS
             .iter()
             .find(|known| stack == "quinn" && **known == own);
-        return found.map(|own| Choice::Theirs(own)).ok_or_else(|| {
+        return controller.map(|own| Choice::Theirs(own)).ok_or_else(|| {
             let known: Vec<String> = CONTROLLERS.iter().map(|own| format!("quinn:{own}")).collect();
             wrong(format!(
                 "`{name}` is no controller of quinn, on which perf runs: {}, or one of `paceline list controllers`",

@@ -7,7 +7,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time;
 
-use paceline_perf::{Error, Kind, Limits, News, Outcome, Report, Token, Wish, client, server};
+use paceline_perf::{
+    ClientOptions, Error, Kind, Limits, News, Outcome, Report, Token, client, server,
+};
 use paceline_units::Duration;
 
 const LIMITS: Limits = Limits {
@@ -45,8 +47,8 @@ fn serve(limits: Limits) -> Served {
 }
 
 impl Served {
-    fn wish(&self) -> Wish {
-        Wish {
+    fn options(&self) -> ClientOptions {
+        ClientOptions {
             server: self.address,
             token: self.token.clone(),
             cc: "cubic".to_owned(),
@@ -69,15 +71,15 @@ impl Drop for Served {
     }
 }
 
-fn run(wish: &Wish) -> (Result<Outcome, Error>, Vec<Report>) {
+fn run(options: &ClientOptions) -> (Result<Outcome, Error>, Vec<Report>) {
     let mut reports = Vec::new();
     let never = AtomicBool::new(false);
-    let ended = client(wish, &never, &mut |report| reports.push(report.clone()));
+    let ended = client(options, &never, &mut |report| reports.push(report.clone()));
     (ended, reports)
 }
 
-fn refused(wish: &Wish) -> Error {
-    match run(wish).0 {
+fn refused(options: &ClientOptions) -> Error {
+    match run(options).0 {
         Err(error) => error,
         Ok(_) => panic!("it was let in"),
     }
@@ -94,13 +96,13 @@ fn all_bytes_arrive_either_way_with_ours_and_theirs() {
         ("bbr3", true, 3),
         ("quinn:bbr", true, 2),
     ] {
-        let wish = Wish {
+        let options = ClientOptions {
             cc: cc.to_owned(),
             reverse,
             streams,
-            ..served.wish()
+            ..served.options()
         };
-        let (ended, reports) = run(&wish);
+        let (ended, reports) = run(&options);
         let ended = ended.expect("it ran");
         let what = format!("{cc} {reverse}");
         assert_eq!(ended.failed, None, "{what}");
@@ -134,12 +136,12 @@ fn a_test_ends_by_its_time_and_reports_its_parts() {
         ..LIMITS
     });
     for reverse in [false, true] {
-        let (ended, reports) = run(&Wish {
+        let (ended, reports) = run(&ClientOptions {
             time: Some(Duration::from_millis(50)),
             bytes: None,
             reverse,
             report: Duration::from_millis(20),
-            ..served.wish()
+            ..served.options()
         });
         let ended = ended.expect("it ran");
         assert_eq!(ended.failed, None);
@@ -158,17 +160,17 @@ fn nobody_gets_in_without_the_token() {
     // Another secret, and another certificate.
     for (at, says) in [(3, "not this server's"), (40, "does not fit")] {
         let wrong = format!("{}{}{}", &text[..at], digit(at), &text[at + 1..]);
-        let wish = Wish {
+        let options = ClientOptions {
             token: wrong.parse().expect("a token"),
-            ..served.wish()
+            ..served.options()
         };
-        let error = refused(&wish);
+        let error = refused(&options);
         assert_eq!(error.kind, Kind::Token);
         assert!(error.message.contains(says), "{error}");
         let news = served.news.recv().expect("news");
         assert!(matches!(news, News::Refused { .. }), "{news:?}");
     }
-    assert!(run(&served.wish()).0.is_ok());
+    assert!(run(&served.options()).0.is_ok());
 }
 
 #[test]
@@ -187,15 +189,15 @@ fn a_port_that_is_in_use_is_named() {
 #[test]
 fn limits_hold() {
     let served = serve(LIMITS);
-    let more = |change: fn(&mut Wish)| {
-        let mut wish = served.wish();
-        change(&mut wish);
-        refused(&wish)
+    let more = |change: fn(&mut ClientOptions)| {
+        let mut options = served.options();
+        change(&mut options);
+        refused(&options)
     };
     let errors = [
-        more(|wish| wish.bytes = Some(50_000_001)),
-        more(|wish| wish.time = Some(Duration::from_secs(61))),
-        more(|wish| (wish.streams, wish.reverse) = (129, true)),
+        more(|options| options.bytes = Some(50_000_001)),
+        more(|options| options.time = Some(Duration::from_secs(61))),
+        more(|options| (options.streams, options.reverse) = (129, true)),
     ];
     assert!(
         errors.iter().all(|error| error.kind == Kind::Limit),
@@ -203,12 +205,12 @@ fn limits_hold() {
     );
     // A client that sends more than it may is stopped, and keeps its measurements.
     for reverse in [false, true] {
-        let wish = Wish {
+        let options = ClientOptions {
             bytes: None,
             reverse,
-            ..served.wish()
+            ..served.options()
         };
-        let ended = run(&wish).0.expect("it began");
+        let ended = run(&options).0.expect("it began");
         assert_eq!(ended.failed.map(|failed| failed.kind), Some(Kind::Limit));
         assert!(ended.run.info().incomplete.is_some());
     }
@@ -221,16 +223,16 @@ fn one_test_at_a_time() {
         ..LIMITS
     });
     let stop = Arc::new(AtomicBool::new(false));
-    let wish = Wish {
+    let options = ClientOptions {
         // Until it is stopped.
         bytes: None,
-        ..served.wish()
+        ..served.options()
     };
     let stopped = stop.clone();
-    let long = thread::spawn(move || client(&wish, &stopped, &mut |_| {}));
+    let long = thread::spawn(move || client(&options, &stopped, &mut |_| {}));
     let started = served.news.recv().expect("news");
     assert!(matches!(started, News::Started { .. }), "{started:?}");
-    assert_eq!(refused(&served.wish()).kind, Kind::Busy);
+    assert_eq!(refused(&served.options()).kind, Kind::Busy);
     stop.store(true, Relaxed);
     let ended = long.join().expect("no panic").expect("it began");
     assert_eq!(ended.failed.map(|failed| failed.kind), Some(Kind::Stopped));
@@ -263,12 +265,12 @@ fn a_server_that_vanishes_ends_the_test_and_what_was_measured_is_kept() {
         // It still accepts datagrams, so the client cannot see that the server is unreachable.
         thread::sleep(time::Duration::from_secs(10));
     });
-    let wish = Wish {
+    let options = ClientOptions {
         server: front,
         bytes: Some(40_000_000),
-        ..served.wish()
+        ..served.options()
     };
-    let ended = run(&wish).0.expect("it began");
+    let ended = run(&options).0.expect("it began");
     let failed = ended.failed.expect("it failed");
     assert_eq!(failed.kind, Kind::Vanished);
     assert!(failed.message.contains("has vanished"), "{failed}");
@@ -280,11 +282,11 @@ fn a_server_that_vanishes_ends_the_test_and_what_was_measured_is_kept() {
 fn a_server_that_is_not_there_is_named() {
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let served = serve(LIMITS);
-    let wish = Wish {
+    let options = ClientOptions {
         server: nobody.local_addr().expect("bound"),
-        ..served.wish()
+        ..served.options()
     };
-    let error = refused(&wish);
+    let error = refused(&options);
     assert_eq!(error.kind, Kind::Vanished);
     assert!(error.message.contains("does not answer"), "{error}");
 }

@@ -266,7 +266,7 @@ fn client_crypto(config: &EndConfig) -> Arc<dyn proto::crypto::ClientConfig> {
         Crypto::Null => Arc::new(Null),
         Crypto::Tls => {
             let server = identity(config).fingerprint();
-            let client = made(tls::client(server, ALPN, &Misfit::default()));
+            let client = made(tls::client(server, ALPN, &Mismatch::default()));
             Arc::new(made(QuicClientConfig::try_from(client)))
         }
     }
@@ -433,16 +433,16 @@ fn stats(connection: &Connection, watch: &Watch) -> Stats {
         ..Stats::default()
     };
     let Some(ours) = Adapter::of(controller) else {
-        let seen = watch.seen();
-        let (sent_packets, lost_packets) = counts(connection, (seen.sent, seen.lost));
+        let snapshot = watch.snapshot();
+        let (sent_packets, lost_packets) = counts(connection, (snapshot.sent, snapshot.lost));
         return Stats {
             sent_packets,
             lost_packets,
-            in_flight: units::Bytes::new(seen.in_flight),
-            acknowledged: units::Bytes::new(seen.acknowledged),
-            latest_rtt: seen.latest_rtt.map(known),
-            min_rtt: seen.min_rtt.map(known),
-            app_limited: seen.app_limited,
+            in_flight: units::Bytes::new(snapshot.in_flight),
+            acknowledged: units::Bytes::new(snapshot.acknowledged),
+            latest_rtt: snapshot.latest_rtt.map(known),
+            min_rtt: snapshot.min_rtt.map(known),
+            app_limited: snapshot.app_limited,
             ..common
         };
     };

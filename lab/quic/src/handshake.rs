@@ -164,7 +164,7 @@ fn put(out: &mut Vec<u8>, kind: Kind, content: &[u8]) {
 mod tests {
     use super::*;
 
-    fn said(side: &mut Handshake) -> (Vec<u8>, Keys) {
+    fn output(side: &mut Handshake) -> (Vec<u8>, Keys) {
         let mut out = Vec::new();
         let keys = side.write(&mut out);
         (out, keys)
@@ -174,26 +174,26 @@ mod tests {
     fn both_sides_learn_the_parameters_and_change_keys_twice() {
         let mut client = Handshake::new(true, vec![1; 70]);
         let mut server = Handshake::new(false, vec![2; 300]);
-        let (hello, keys) = said(&mut client);
+        let (hello, keys) = output(&mut client);
         assert_eq!(keys, Keys::Stay);
         // However the data is cut.
         assert_eq!(server.read(&hello[..10]), Some(false));
-        assert_eq!(said(&mut server), (Vec::new(), Keys::Stay));
+        assert_eq!(output(&mut server), (Vec::new(), Keys::Stay));
         assert_eq!(server.read(&hello[10..]), Some(true));
         assert_eq!(server.peer(), Some(&[1; 70][..]));
-        let (first, keys) = said(&mut server);
+        let (first, keys) = output(&mut server);
         assert_eq!(keys, Keys::Next);
-        let (second, keys) = said(&mut server);
+        let (second, keys) = output(&mut server);
         assert_eq!(keys, Keys::Next);
         assert!(second.len() > CERTIFICATE + 300);
-        assert_eq!(said(&mut server), (Vec::new(), Keys::Stay));
+        assert_eq!(output(&mut server), (Vec::new(), Keys::Stay));
 
         assert_eq!(client.read(&first), Some(false));
-        assert_eq!(said(&mut client), (Vec::new(), Keys::Next));
+        assert_eq!(output(&mut client), (Vec::new(), Keys::Next));
         assert_eq!(client.read(&second), Some(true));
         assert_eq!(client.peer(), Some(&[2; 300][..]));
         assert!(client.is_handshaking());
-        let (end, keys) = said(&mut client);
+        let (end, keys) = output(&mut client);
         assert_eq!((keys, client.is_handshaking()), (Keys::Next, false));
         assert!(server.is_handshaking());
         assert_eq!(server.read(&end), Some(false));

@@ -29,7 +29,7 @@ use paceline_units::{self as units, Crypto, Duration, Instant};
 use crate::assembly::Assembly;
 use crate::config::{Choice, EndConfig, their_window};
 use crate::qlog::Qlog;
-use crate::tls::{self, Identity, Misfit};
+use crate::tls::{self, Identity, Mismatch};
 use crate::watch::Watch;
 use null::Null;
 use watched::Watched;
@@ -180,6 +180,6 @@ fn srtt(connection: &Connection) -> Option<time::Duration> {
 }
 
 /// Packets sent and lost, as reported to the controller: asking noq needs its connection.
-fn counts(_: &Connection, told: (u64, u64)) -> (u64, u64) {
-    told
+fn counts(_: &Connection, counted: (u64, u64)) -> (u64, u64) {
+    counted
 }

@@ -11,7 +11,7 @@ use std::time;
 use bytes::{Bytes, BytesMut};
 use paceline_congestion::{Controller as _, Signals};
 use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
-pub use paceline_quinn::Refused;
+pub use paceline_quinn::ControllerError;
 use paceline_quinn::{Adapter, Factory, Pace};
 use paceline_recovery::Pacer;
 use paceline_units::{self as units, Crypto, Duration, Instant};
@@ -28,7 +28,7 @@ use quinn_proto::{
 use crate::assembly::Assembly;
 use crate::config::{Choice, EndConfig, paced, their_window};
 use crate::qlog::Qlog;
-use crate::tls::{self, Identity, Misfit};
+use crate::tls::{self, Identity, Mismatch};
 use crate::watch::Watch;
 use null::Null;
 use watched::Watching;
@@ -61,7 +61,7 @@ impl Chosen {
         seed: u64,
         initial_packets: u64,
         max_datagram: u16,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, ControllerError> {
         let watch = Watch::default();
         let theirs: Arc<dyn ControllerFactory + Send + Sync> = match choice {
             Choice::Ours(recipe) => {

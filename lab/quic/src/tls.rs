@@ -92,11 +92,11 @@ fn fingerprint(certificate: &[u8]) -> Fingerprint {
 
 /// Whether a server has shown a certificate other than the expected one.
 #[derive(Clone, Debug, Default)]
-pub struct Misfit(Arc<AtomicBool>);
+pub struct Mismatch(Arc<AtomicBool>);
 
-impl Misfit {
+impl Mismatch {
     /// Whether that has happened.
-    pub fn seen(&self) -> bool {
+    pub fn occurred(&self) -> bool {
         self.0.load(Relaxed)
     }
 }
@@ -109,13 +109,13 @@ impl Misfit {
 pub fn client(
     fingerprint: Fingerprint,
     alpn: &[u8],
-    misfit: &Misfit,
+    mismatch: &Mismatch,
 ) -> Result<rustls::ClientConfig, Error> {
     let provider = provider();
     let pinned = Pinned {
         fingerprint,
         provider: provider.clone(),
-        misfit: misfit.clone(),
+        mismatch: mismatch.clone(),
     };
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -132,7 +132,7 @@ pub fn client(
 struct Pinned {
     fingerprint: Fingerprint,
     provider: Arc<CryptoProvider>,
-    misfit: Misfit,
+    mismatch: Mismatch,
 }
 
 impl ServerCertVerifier for Pinned {
@@ -148,7 +148,7 @@ impl ServerCertVerifier for Pinned {
         if fingerprint(end_entity) == self.fingerprint {
             return Ok(ServerCertVerified::assertion());
         }
-        self.misfit.0.store(true, Relaxed);
+        self.mismatch.0.store(true, Relaxed);
         Err(CertificateError::ApplicationVerificationFailure.into())
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 /// The observations of a controller, shared by both sides.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watch(Arc<Mutex<Seen>>);
+pub(crate) struct Watch(Arc<Mutex<Snapshot>>);
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     pub in_flight: u64,
     pub acknowledged: u64,
     pub latest_rtt: Option<Duration>,
@@ -21,11 +21,11 @@ pub(crate) struct Seen {
 }
 
 impl Watch {
-    pub fn seen(&self) -> Seen {
+    pub fn snapshot(&self) -> Snapshot {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn update(&self, change: impl FnOnce(&mut Seen)) {
+    pub fn update(&self, change: impl FnOnce(&mut Snapshot)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -8,7 +8,7 @@ use crate::diagnostic::Kind;
 use crate::limits;
 
 /// An error in a value that could be read.
-pub(crate) struct Finding {
+pub(crate) struct Problem {
     pub(crate) kind: Kind,
     pub(crate) key: String,
     pub(crate) message: String,
@@ -17,9 +17,9 @@ pub(crate) struct Finding {
 
 /// Collects them.
 #[derive(Default)]
-pub(crate) struct Findings(pub(crate) Vec<Finding>);
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
-impl Findings {
+impl Problems {
     pub(crate) fn bad(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
         self.report(Kind::BadValue, key, message.into(), hint.into());
     }
@@ -36,7 +36,7 @@ impl Findings {
     fn report(&mut self, kind: Kind, key: &str, message: String, hint: String) {
         if self.0.len() < limits::MAX_PROBLEMS {
             let key = key.to_owned();
-            self.0.push(Finding {
+            self.0.push(Problem {
                 kind,
                 key,
                 message,
@@ -103,36 +103,36 @@ impl Findings {
 pub(crate) fn within<T: PartialOrd + Display>(
     least: T,
     most: T,
-) -> impl FnOnce(&mut Findings, &str, T) {
-    |found, key, value| found.within(key, value, least, most)
+) -> impl FnOnce(&mut Problems, &str, T) {
+    |problems, key, value| problems.within(key, value, least, most)
 }
 
 /// At most `most`.
-pub(crate) fn below<T: PartialOrd + Display>(most: T) -> impl FnOnce(&mut Findings, &str, T) {
-    |found, key, value| found.below(key, value, most)
+pub(crate) fn below<T: PartialOrd + Display>(most: T) -> impl FnOnce(&mut Problems, &str, T) {
+    |problems, key, value| problems.below(key, value, most)
 }
 
 /// A time of more than zero, at most `most`.
-pub(crate) fn time(most: Duration) -> impl FnOnce(&mut Findings, &str, Duration) {
-    move |found, key, value| found.time(key, value, most)
+pub(crate) fn time(most: Duration) -> impl FnOnce(&mut Problems, &str, Duration) {
+    move |problems, key, value| problems.time(key, value, most)
 }
 
 /// A rate of more than zero that a link may have.
-pub(crate) fn rate() -> impl FnOnce(&mut Findings, &str, Rate) {
-    |found, key, value| found.rate(key, value)
+pub(crate) fn rate() -> impl FnOnce(&mut Problems, &str, Rate) {
+    |problems, key, value| problems.rate(key, value)
 }
 
 /// From 0 to 100 %.
-pub(crate) fn share() -> impl FnOnce(&mut Findings, &str, Gain) {
-    |found, key, value| found.share(key, value)
+pub(crate) fn share() -> impl FnOnce(&mut Problems, &str, Gain) {
+    |problems, key, value| problems.share(key, value)
 }
 
 /// A number of packets of at least one, at most `most`.
-pub(crate) fn packets(most: u64) -> impl FnOnce(&mut Findings, &str, crate::packets::Packets) {
-    move |found, key, value| found.within(key, u64::from(value.0), 1, most)
+pub(crate) fn packets(most: u64) -> impl FnOnce(&mut Problems, &str, crate::packets::Packets) {
+    move |problems, key, value| problems.within(key, u64::from(value.0), 1, most)
 }
 
 /// A volume that a queue may hold.
-pub(crate) fn mtu() -> impl FnOnce(&mut Findings, &str, Bytes) {
+pub(crate) fn mtu() -> impl FnOnce(&mut Problems, &str, Bytes) {
     within(limits::MIN_MTU, limits::MAX_MTU)
 }

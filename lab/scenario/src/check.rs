@@ -2,7 +2,7 @@
 
 use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Gain, Rate};
 
-use crate::bounds::{Finding, Findings};
+use crate::bounds::{Problem, Problems};
 use crate::diagnostic::Diagnostic;
 use crate::event::RateChange;
 use crate::flow::{AckPolicy, FlowGroup, RecoverySection};
@@ -18,13 +18,13 @@ mod link;
 /// Collects errors in a scenario whose single values are well formed.
 struct Check<'s> {
     scenario: &'s Scenario,
-    found: Findings,
+    problems: Problems,
 }
 
 pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut check = Check {
         scenario,
-        found: Findings::default(),
+        problems: Problems::default(),
     };
     check.head();
     check.run();
@@ -35,7 +35,7 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     check.events();
     check.work();
     check.sweep();
-    let shown = |finding: Finding| {
+    let shown = |finding: Problem| {
         scenario.problem(
             finding.kind,
             &finding.key,
@@ -43,21 +43,21 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             Some(finding.hint),
         )
     };
-    check.found.0.into_iter().map(shown).collect()
+    check.problems.0.into_iter().map(shown).collect()
 }
 
 impl Check<'_> {
     fn head(&mut self) {
-        let found = self.scenario.schema;
-        if found != 1 {
-            self.found.bad(
+        let schema = self.scenario.schema;
+        if schema != 1 {
+            self.problems.bad(
                 "schema",
-                format!("`schema` is {found}"),
+                format!("`schema` is {schema}"),
                 "this version reads schema = 1",
             );
         }
         if self.scenario.name.is_empty() {
-            self.found.bad(
+            self.problems.bad(
                 "name",
                 "`name` is empty",
                 "leave it out to take the file's name",
@@ -71,7 +71,7 @@ impl Check<'_> {
         };
         let run = &self.scenario.run;
         if !run.compare.is_empty() {
-            self.found.bad(
+            self.problems.bad(
                 "run.compare",
                 "`run.compare` stands beside `sweep`",
                 "vary flows.0.cc in [sweep.over] instead",
@@ -86,7 +86,7 @@ impl Check<'_> {
             runs.saturating_mul(axis.points.len() as u64)
         });
         if runs > limits::MAX_SWEEP_RUNS {
-            self.found.too_much(
+            self.problems.too_much(
                 "sweep",
                 format!("`sweep` asks for {runs} runs"),
                 format!("at most {}", limits::MAX_SWEEP_RUNS),
@@ -96,16 +96,16 @@ impl Check<'_> {
 
     fn run(&mut self) {
         let run = &self.scenario.run;
-        run.check("run", &mut self.found);
+        run.check("run", &mut self.problems);
         let mut flows = self.scenario.flows.iter();
         if run.record.qlog && !flows.any(FlowGroup::is_built_in_quic) {
             let message = "`run.record.qlog` is for quinn and noq, and no flow runs one";
             let wanted = "stack = \"quinn\" in [[flows]], or leave it out";
-            self.found
+            self.problems
                 .bad("run.record.qlog", message.to_owned(), wanted);
         }
         if run.compare.len() > limits::MAX_COMPARED {
-            self.found.too_much(
+            self.problems.too_much(
                 "run.compare",
                 format!("`run.compare` names {} controllers", run.compare.len()),
                 format!("at most {}", limits::MAX_COMPARED),
@@ -115,7 +115,7 @@ impl Check<'_> {
         for (index, name) in compared.enumerate() {
             let key = format!("run.compare[{index}]");
             if name.is_empty() {
-                self.found
+                self.problems
                     .bad(&key, format!("`{key}` is empty"), "name a controller");
             } else if run
                 .compare
@@ -123,7 +123,7 @@ impl Check<'_> {
                 .take(index)
                 .any(|earlier| earlier == name)
             {
-                self.found.bad(
+                self.problems.bad(
                     &key,
                     format!("`{key}` is \"{name}\" again"),
                     "name each controller once",
@@ -136,7 +136,7 @@ impl Check<'_> {
         let key = "run.sample_interval";
         let rows = cycles(run.duration, interval, self.scenario.flow_count());
         if interval != Duration::ZERO && rows > u128::from(limits::MAX_SAMPLES) {
-            self.found.too_much(
+            self.problems.too_much(
                 key,
                 format!("`{key}` of {interval} makes {rows} rows"),
                 format!("at most {}; choose a longer interval", limits::MAX_SAMPLES),
@@ -147,7 +147,7 @@ impl Check<'_> {
     fn flows(&mut self) {
         let scenario = self.scenario;
         if scenario.flows.is_empty() {
-            self.found.bad(
+            self.problems.bad(
                 "flows",
                 "there are no flows",
                 "say who sends: [[flows]] with cc = \"bbr3\"",
@@ -158,7 +158,7 @@ impl Check<'_> {
         }
         let flows = scenario.flow_count();
         if scenario.flows.len() > 1 && flows > limits::MAX_FLOWS {
-            self.found.too_much(
+            self.problems.too_much(
                 "flows",
                 format!("{flows} flows in all"),
                 format!("at most {}", limits::MAX_FLOWS),
@@ -170,10 +170,10 @@ impl Check<'_> {
         let key = |name: &str| format!("{at}.{name}");
         let duration = self.scenario.run.duration;
         if group.cc.name.is_empty() {
-            self.found
+            self.problems
                 .bad(&key("cc"), "the controller has no name", "cc = \"bbr3\"");
         }
-        self.found
+        self.problems
             .within(&key("count"), u64::from(group.count), 1, limits::MAX_FLOWS);
         let last = group.start + group.stagger * u64::from(group.count.saturating_sub(1));
         let last = last + group.start_jitter;
@@ -184,7 +184,7 @@ impl Check<'_> {
                 "`{at}.start` is {}, but the run lasts {duration}",
                 group.start
             );
-            self.found
+            self.problems
                 .bad(&key("start"), message, "start before the run ends");
         } else if last >= duration {
             let late = match group.stagger {
@@ -194,28 +194,28 @@ impl Check<'_> {
             let message = format!(
                 "the last flow of `{at}` may start at {last}, but the run lasts {duration}"
             );
-            self.found
+            self.problems
                 .bad(&key(late), message, "start every flow before the run ends");
         }
         if let Some(stop) = group.stop
             && stop <= last
         {
             let message = format!("`{at}.stop` is {stop}, but its last flow may start at {last}");
-            self.found
+            self.problems
                 .bad(&key("stop"), message, "stop after the last start");
         }
         self.route(at, group);
         self.app(&key("app"), &group.app, u64::from(group.count));
-        group.check(at, &mut self.found);
+        group.check(at, &mut self.problems);
         let mtu = self.scenario.path.mtu;
         let header = group.header();
         if header >= mtu {
             let message = format!("`{at}.header` is {header}, but a packet has {mtu}");
-            self.found
+            self.problems
                 .bad(&key("header"), message, "smaller than path.mtu");
         } else {
             let least = limits::min_header(group.is_quic());
-            self.found.within(&key("header"), header, least, mtu);
+            self.problems.within(&key("header"), header, least, mtu);
         }
         let payload = mtu - header;
         self.stack(at, group, payload);
@@ -224,12 +224,12 @@ impl Check<'_> {
                 "`{at}.receive_window` is {}, less than a packet's payload of {payload}",
                 group.receive_window
             );
-            self.found
+            self.problems
                 .bad(&key("receive_window"), message, "nothing could be sent");
         }
         if group.max_burst.is_some_and(|burst| burst < payload) {
             let message = format!("`{at}.max_burst` is less than a packet's payload of {payload}");
-            self.found
+            self.problems
                 .bad(&key("max_burst"), message, "nothing could be sent");
         }
     }
@@ -246,7 +246,7 @@ impl Check<'_> {
             for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
                 let message = format!("`{at}.{name}` is for QUIC stacks, and these flows run none");
                 let wanted = "stack = \"quinn\", or leave it out";
-                self.found.bad(&key(name), message, wanted);
+                self.problems.bad(&key(name), message, wanted);
             }
             return;
         }
@@ -279,7 +279,7 @@ impl Check<'_> {
                 false => "a QUIC stack",
             };
             let message = format!("`{at}.{name}` cannot be chosen for {stack}");
-            self.found.bad(&key(name), message, "leave it out");
+            self.problems.bad(&key(name), message, "leave it out");
         }
         if group.is_theirs() && !is_guest && group.initial_window != FlowGroup::INITIAL_WINDOW {
             let key = key("initial_window");
@@ -287,7 +287,7 @@ impl Check<'_> {
                 "`{key}` is for our controllers: `{}` has its own",
                 group.cc.name
             );
-            self.found.bad(&key, message, "leave it out");
+            self.problems.bad(&key, message, "leave it out");
         }
         let (least, most) = (limits::MIN_DATAGRAM, limits::MAX_DATAGRAM);
         if payload < least || payload > most {
@@ -295,7 +295,7 @@ impl Check<'_> {
             let wanted = format!(
                 "the stacks take {least} to {most}: change `path.mtu`, or leave out `stack`"
             );
-            self.found.bad(&key("stack"), message, wanted);
+            self.problems.bad(&key("stack"), message, wanted);
         }
     }
 
@@ -304,25 +304,25 @@ impl Check<'_> {
             App::Bulk => {}
             App::Sized { size } => {
                 if *size == Bytes::ZERO {
-                    self.found.bad(
+                    self.problems.bad(
                         &format!("{key}.size"),
                         format!("`{key}.size` is zero"),
                         "at least 1 B",
                     );
                 }
             }
-            App::Limited { rate } => self.found.rate(&format!("{key}.rate"), *rate),
+            App::Limited { rate } => self.problems.rate(&format!("{key}.rate"), *rate),
             App::OnOff { on, off, rate } => {
-                self.found
+                self.problems
                     .time(&format!("{key}.on"), *on, limits::MAX_DURATION);
-                self.found
+                self.problems
                     .time(&format!("{key}.off"), *off, limits::MAX_DURATION);
                 if let Some(rate) = rate {
-                    self.found.rate(&format!("{key}.rate"), *rate);
+                    self.problems.rate(&format!("{key}.rate"), *rate);
                 }
                 let cycles = cycles(self.scenario.run.duration, *on + *off, flows);
                 if cycles > u128::from(limits::MAX_CYCLES) {
-                    self.found.too_much(
+                    self.problems.too_much(
                         key,
                         format!("`{key}` makes {cycles} on/off cycles"),
                         format!("at most {}; choose longer periods", limits::MAX_CYCLES),
@@ -361,7 +361,7 @@ impl Check<'_> {
             }
         }
         if peak > limits::MAX_RATE && changes().any(|c| matches!(c, RateChange::Factor(_))) {
-            self.found.too_much(
+            self.problems.too_much(
                 "events",
                 format!("the events may raise the rate to {peak}"),
                 format!("at most {}", limits::MAX_RATE),
@@ -371,7 +371,7 @@ impl Check<'_> {
             .volume_in(scenario.run.duration)
             .packets(scenario.path.mtu.get());
         if packets > limits::MAX_PACKETS {
-            self.found.too_much(
+            self.problems.too_much(
                 "run.duration",
                 format!(
                     "{} at {peak} is {packets} packets of {}",

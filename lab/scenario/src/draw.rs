@@ -299,9 +299,9 @@ impl Rows {
         };
         let mut places = Vec::new();
         for name in wanted {
-            let mut found = rows.names.iter().enumerate().filter(|(_, one)| one == name);
-            if let Some((place, _)) = found.next() {
-                if found.next().is_some() {
+            let mut matches = rows.names.iter().enumerate().filter(|(_, one)| one == name);
+            if let Some((place, _)) = matches.next() {
+                if matches.next().is_some() {
                     return Err(format!("two columns have the name {name:?}"));
                 }
                 rows.cells.insert((*name).to_owned(), Vec::new());
@@ -311,9 +311,9 @@ impl Rows {
         for (number, line) in lines {
             let mut cells = cells(number, line)?;
             if cells.len() != rows.names.len() {
-                let (wanted, found) = (rows.names.len(), cells.len());
+                let (wanted, given) = (rows.names.len(), cells.len());
                 return Err(format!(
-                    "line {number} has {found} values, and there are {wanted} columns"
+                    "line {number} has {given} values, and there are {wanted} columns"
                 ));
             }
             if rows.count == limits::MAX_FILE_ROWS {
@@ -462,7 +462,7 @@ pub(crate) fn population(
             .collect();
         let mut values = Vec::new();
         let mut nodes = Vec::new();
-        let mut told = Vec::new();
+        let mut texts = Vec::new();
         for (one, rng) in drawn.iter().zip(&mut streams) {
             let cell = match &one.law {
                 Law::Column { file, column } => {
@@ -475,7 +475,7 @@ pub(crate) fn population(
                 .value(rng, cell)
                 .map_err(|message| problem(one, message, "bounds that leave more of it"))?;
             let text = override_text(&value);
-            told.push(text.clone());
+            texts.push(text.clone());
             for _ in &one.keys {
                 values.push(text.clone());
                 nodes.push(Node {
@@ -485,7 +485,7 @@ pub(crate) fn population(
             }
         }
         points.push(Point {
-            name: format!("{}: {}", number + 1, told.join(", ")),
+            name: format!("{}: {}", number + 1, texts.join(", ")),
             values,
             nodes,
         });

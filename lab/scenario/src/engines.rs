@@ -24,7 +24,7 @@ pub(crate) enum Honoured {
 
 /// A key that is set and that the engine does not support.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct Unsupported {
     /// The key.
     pub key: String,
     /// The reason.
@@ -52,13 +52,13 @@ pub(crate) fn judge(
     engine: Engine,
     is_default: bool,
     key: &str,
-    found: &mut Vec<Refused>,
+    unsupported: &mut Vec<Unsupported>,
 ) {
     let unknown = simulated("a kernel's TCP does not have this");
     let refusal = honoured.unwrap_or(unknown).refusal(engine);
     if let Some(why) = refusal.filter(|_| !is_default) {
         let key = key.to_owned();
-        found.push(Refused { key, why });
+        unsupported.push(Unsupported { key, why });
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::bounds::{packets, time, within};
 use crate::controller::ControllerChoice;
 use crate::document::{Node, Value};
-use crate::engines::{self, ALL, Engine, Honoured, Refused, hosted, simulated};
+use crate::engines::{self, ALL, Engine, Honoured, Unsupported, hosted, simulated};
 use crate::host::HostSection;
 use crate::limits;
 use crate::packets::Packets;
@@ -199,9 +199,9 @@ const RECOVERY: Honoured = simulated("how a kernel recovers from loss cannot be 
 /// A kernel recovers as `linux` says, so that one file runs on all engines; the default stands for
 /// what each of them has.
 impl Key for Recovery {
-    fn refused(&self, key: &str, engine: Engine, found: &mut Vec<Refused>) {
+    fn find_unsupported(&self, key: &str, engine: Engine, unsupported: &mut Vec<Unsupported>) {
         let is_free = matches!(self, Self::Linux | Self::RackPrr);
-        engines::judge(Some(RECOVERY), engine, is_free, key, found);
+        engines::judge(Some(RECOVERY), engine, is_free, key, unsupported);
     }
 }
 

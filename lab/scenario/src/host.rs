@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::bounds::{Findings, below, packets};
+use crate::bounds::{Problems, below, packets};
 use crate::document::{Node, Value};
 use crate::engines::ALL;
 use crate::limits;
@@ -159,13 +159,13 @@ impl Read for Delay {
 }
 
 impl Key for Delay {
-    fn check(&self, key: &str, found: &mut Findings) {
-        found.below(key, self.greatest(), limits::MAX_RTT);
+    fn check(&self, key: &str, problems: &mut Problems) {
+        problems.below(key, self.greatest(), limits::MAX_RTT);
         if let Self::Uniform { min, max } = self
             && min > max
         {
             let message = format!("`{key}.min` is {min}, more than `max`, {max}");
-            found.bad(&format!("{key}.min"), message, "from the least to the most");
+            problems.bad(&format!("{key}.min"), message, "from the least to the most");
         }
     }
 }

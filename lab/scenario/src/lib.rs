@@ -38,7 +38,7 @@ pub use app::AppChange;
 pub use axis::{Axis, Point};
 pub use controller::{ControllerChoice, OptionInput};
 pub use diagnostic::{Diagnostic, Kind};
-pub use engines::{Engine, Refused};
+pub use engines::{Engine, Unsupported};
 pub use event::{DirectionChange, Event, FlowChange, PathChange, RateChange, ReturnChange, When};
 pub use expect::{Bound, BoundUnit};
 pub use flow::{AckPolicy, FlowGroup, RecoverySection};

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::bounds::{Findings, below, mtu, packets, rate, share, time};
+use crate::bounds::{Problems, below, mtu, packets, rate, share, time};
 use crate::document::{Node, Value, join};
 use crate::engines::ALL;
 use crate::limits;
@@ -192,10 +192,10 @@ impl Read for Loss {
 }
 
 impl Key for Loss {
-    fn check(&self, key: &str, found: &mut Findings) {
+    fn check(&self, key: &str, problems: &mut Problems) {
         match self {
-            Self::Independent(loss) => found.share(key, *loss),
-            Self::Burst(burst) => burst.check(key, found),
+            Self::Independent(loss) => problems.share(key, *loss),
+            Self::Burst(burst) => burst.check(key, problems),
         }
     }
 }
@@ -268,9 +268,9 @@ impl Read for PolicerChange {
 }
 
 impl Key for PolicerChange {
-    fn check(&self, key: &str, found: &mut Findings) {
+    fn check(&self, key: &str, problems: &mut Problems) {
         if let Self::Set(policer) = self {
-            policer.check(key, found);
+            policer.check(key, problems);
         }
     }
 }

@@ -93,11 +93,11 @@ macro_rules! link_keys {
                 Ok(())
             }
 
-            fn check(&self, at: &str, found: &mut Findings) {
+            fn check(&self, at: &str, problems: &mut Problems) {
                 $(
                     let key = join(at, stringify!($name));
-                    Key::check(&self.$name, &key, found);
-                    $(($bound)(found, &key, self.$name);)?
+                    Key::check(&self.$name, &key, problems);
+                    $(($bound)(problems, &key, self.$name);)?
                 )*
             }
         }
@@ -184,11 +184,11 @@ macro_rules! link_keys {
                 Ok(())
             }
 
-            fn check(&self, at: &str, found: &mut Findings) {
+            fn check(&self, at: &str, problems: &mut Problems) {
                 $(if let Some(value) = &self.$name {
                     let key = join(at, stringify!($name));
-                    Key::check(value, &key, found);
-                    $(($bound)(found, &key, *value);)?
+                    Key::check(value, &key, problems);
+                    $(($bound)(problems, &key, *value);)?
                 })*
             }
         }

@@ -6,7 +6,7 @@ use paceline_units::{
     BurstLoss, Bytes, Duration, Frequency, Gain, Hold, Policer, Rate, Reorder, Size,
 };
 
-use crate::bounds::Findings;
+use crate::bounds::Problems;
 use crate::document::{Node, join};
 
 use crate::reader::{Read, Reader, Table};
@@ -67,35 +67,35 @@ pub(crate) fn check(
     at: &str,
     options: impl Iterator<Item = OptionInfo>,
     values: &[(&'static str, OptionValue)],
-    found: &mut Findings,
+    problems: &mut Problems,
 ) {
     for (option, (_, value)) in options.zip(values) {
         let key = &join(at, option.name);
         match (option.kind, *value) {
             (OptionKind::Gain(least, most), OptionValue::Gain(gain)) => {
-                found.within(key, gain, least, most);
+                problems.within(key, gain, least, most);
             }
-            (OptionKind::Share, OptionValue::Share(share)) => found.share(key, share),
+            (OptionKind::Share, OptionValue::Share(share)) => problems.share(key, share),
             (OptionKind::ShareAboveZero, OptionValue::Share(share)) => {
-                found.within(key, share, Gain::from_millionths(1), Gain::ONE);
+                problems.within(key, share, Gain::from_millionths(1), Gain::ONE);
             }
             (OptionKind::Count(least, most), OptionValue::Count(count)) => {
-                found.within(key, count, least, most);
+                problems.within(key, count, least, most);
             }
             (OptionKind::Duration(least, most), OptionValue::Duration(time)) => {
                 match least.as_nanos() {
-                    0 => found.below(key, time, most),
-                    1 => found.time(key, time, most),
-                    _ => found.within(key, time, least, most),
+                    0 => problems.below(key, time, most),
+                    1 => problems.time(key, time, most),
+                    _ => problems.within(key, time, least, most),
                 }
             }
             (OptionKind::Bytes(Bytes::ZERO, most), OptionValue::Bytes(bytes)) => {
-                found.below(key, bytes, most);
+                problems.below(key, bytes, most);
             }
             (OptionKind::Bytes(least, most), OptionValue::Bytes(bytes)) => {
-                found.within(key, bytes, least, most);
+                problems.within(key, bytes, least, most);
             }
-            (OptionKind::Rate, OptionValue::Rate(rate)) => found.rate(key, rate),
+            (OptionKind::Rate, OptionValue::Rate(rate)) => problems.rate(key, rate),
             _ => {}
         }
     }
@@ -120,11 +120,11 @@ impl Read for Listed {
 
 #[duplicate_item(Listed; [BurstLoss]; [Policer]; [Reorder]; [Hold])]
 impl Key for Listed {
-    fn check(&self, key: &str, found: &mut Findings) {
+    fn check(&self, key: &str, problems: &mut Problems) {
         let values: Options = Self::OPTIONS
             .iter()
             .map(|option| (option.name, (option.get)(self)))
             .collect();
-        check(key, (0..).map_while(Self::info), &values, found);
+        check(key, (0..).map_while(Self::info), &values, problems);
     }
 }

@@ -37,19 +37,19 @@ impl Scenario {
         if let Some(mut scenario) = scenario {
             scenario.document = document;
             // Errors that follow from a value already reported are suppressed.
-            let known: Vec<String> = problems.iter().map(|found| found.key.clone()).collect();
+            let known: Vec<String> = problems.iter().map(|problem| problem.key.clone()).collect();
             // Links that could not be read cannot be referred to.
             let unread = known.iter().any(|key| key.starts_with("links"));
             let names_link = |key: &str| key.contains(".route") || key.ends_with(".path.link");
-            let told = |problem: &Diagnostic| {
+            let is_known = |problem: &Diagnostic| {
                 known.iter().any(|key| {
                     key.strip_prefix(&problem.key)
                         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
                 })
             };
-            let news =
-                |problem: &Diagnostic| !(told(problem) || unread && names_link(&problem.key));
-            problems.extend(check(&scenario).into_iter().filter(news));
+            let is_new =
+                |problem: &Diagnostic| !(is_known(problem) || unread && names_link(&problem.key));
+            problems.extend(check(&scenario).into_iter().filter(is_new));
             if problems.is_empty() {
                 return Ok(scenario);
             }
@@ -80,8 +80,12 @@ impl Scenario {
             Ok(None) => Ok(()),
             Ok(Some(axis)) => {
                 sweep.axes.push(axis);
-                let found = check(self);
-                if found.is_empty() { Ok(()) } else { Err(found) }
+                let errors = check(self);
+                if errors.is_empty() {
+                    Ok(())
+                } else {
+                    Err(errors)
+                }
             }
             Err((kind, origin, key, message, hint)) => Err(vec![self.document.at(
                 kind,
@@ -109,11 +113,11 @@ impl Scenario {
                     keys.zip(nodes).map(|(key, node)| (key, node, &axis.origin))
                 });
                 let tried = self.document.with(values).and_then(Self::of);
-                let found = match tried {
+                let errors = match tried {
                     Ok(scenario) => judge(&scenario),
-                    Err(found) => found,
+                    Err(errors) => errors,
                 };
-                for problem in found {
+                for problem in errors {
                     if problems.len() < limits::MAX_PROBLEMS && !problems.contains(&problem) {
                         problems.push(problem);
                     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use paceline_units::{App, Duration, Rate};
 
 use crate::app::AppChange;
-use crate::bounds::Findings;
+use crate::bounds::Problems;
 use crate::event::{Event, FlowChange, PathChange, RateChange, ReturnChange, When};
 use crate::flow::FlowGroup;
 use crate::link::{LinkKey, LinkKeyChanges, RateSource};
@@ -206,7 +206,7 @@ impl Now {
 
 /// Finds pulses that do not end in the run, whose change cannot be undone, or that overlap another
 /// event's change.
-pub(crate) fn check(scenario: &Scenario, found: &mut Findings) {
+pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
     let mut changes: BTreeMap<(Owner, &str), Vec<Written<'_>>> = BTreeMap::new();
     let mut so_far = Now::default();
     let mut order: Vec<(usize, &Event)> = scenario.events.iter().enumerate().collect();
@@ -217,7 +217,7 @@ pub(crate) fn check(scenario: &Scenario, found: &mut Findings) {
             all.push((number, event, written));
         }
         match event.r#for {
-            Some(lasts) => single(scenario, (number, event, lasts), &so_far, found),
+            Some(lasts) => single(scenario, (number, event, lasts), &so_far, problems),
             None if event.at().is_some() => so_far.change(scenario, event),
             None => {}
         }
@@ -225,7 +225,7 @@ pub(crate) fn check(scenario: &Scenario, found: &mut Findings) {
     for all in changes.values() {
         for pair in all.windows(2) {
             if let [earlier, later] = pair {
-                meeting(earlier, later, found);
+                meeting(earlier, later, problems);
             }
         }
     }
@@ -236,13 +236,13 @@ fn single(
     scenario: &Scenario,
     (number, event, lasts): (usize, &Event, Duration),
     so_far: &Now,
-    found: &mut Findings,
+    problems: &mut Problems,
 ) {
     let key = format!("events[{number}].for");
     let duration = scenario.run.duration;
     let end = event.at().unwrap_or_default() + lasts;
     if end >= duration {
-        found.bad(
+        problems.bad(
             &key,
             format!("`events[{number}]` ends at {end}, but the run lasts {duration}"),
             "end before the run does, or leave `for` out",
@@ -258,10 +258,10 @@ fn single(
         if let Some(once) = change.keys.keys().find(once) {
             let (at, name) = (change.at, once.name());
             let hint = "give it an event of its own, without `for`";
-            found.bad(&key, format!("`{at}.{name}` happens once"), hint);
+            problems.bad(&key, format!("`{at}.{name}` happens once"), hint);
         }
         if change.rate.is_some() && so_far.rate(scenario, link).is_none() {
-            found.bad(
+            problems.bad(
                 &key,
                 "the link follows a trace, and a trace is not taken up again",
                 "write the outage into the trace, or leave `for` out",
@@ -274,7 +274,7 @@ fn single(
 fn meeting(
     (first, earlier, written): &Written<'_>,
     (second, later, _): &Written<'_>,
-    found: &mut Findings,
+    problems: &mut Problems,
 ) {
     let (pulse, other) = match (earlier.r#for, later.r#for) {
         (Some(_), _) => (first, second),
@@ -285,14 +285,14 @@ fn meeting(
     match (earlier.at(), later.at()) {
         (Some(at), Some(next)) => {
             if next < at + earlier.r#for.unwrap_or_default() || next == at {
-                found.bad(
+                problems.bad(
                     &key,
                     format!("`events[{other}]` changes `{written}` while `events[{pulse}]` lasts"),
                     "end one before the other begins",
                 );
             }
         }
-        _ => found.bad(
+        _ => problems.bad(
             &key,
             format!(
                 "`events[{other}]` changes `{written}` too, and when a state begins is not known"
@@ -323,9 +323,9 @@ mod tests {
 
     fn read(events: &str) -> Result<Scenario, Vec<String>> {
         let text = format!("{HEAD}{events}");
-        Scenario::parse(&text, "x.toml", &[], &VOCABULARY).map_err(|found| {
-            let said = |d: crate::Diagnostic| format!("{}: {}", d.key, d.message);
-            found.into_iter().map(said).collect()
+        Scenario::parse(&text, "x.toml", &[], &VOCABULARY).map_err(|problems| {
+            let message = |d: crate::Diagnostic| format!("{}: {}", d.key, d.message);
+            problems.into_iter().map(message).collect()
         })
     }
 
@@ -340,12 +340,12 @@ mod tests {
 
     #[test]
     fn each_key_returns_to_what_the_file_says() {
-        let found = ends(
+        let result = ends(
             "[[events]]\nwhen = \"10 s\"\nfor = \"5 s\"\n\
              path = { rate = \"0 bit/s\", rtt = \"80 ms\", loss = \"5 %\", jitter = \"2 ms\" }\n\
              flow = { flow = 2, app = \"bulk\" }\n",
         );
-        let [end] = &found[..] else { panic!() };
+        let [end] = &result[..] else { panic!() };
         let path = end.path.as_ref().unwrap();
         assert_eq!(end.when, When::At(Duration::from_secs(15)));
         let rate = Rate::parse("10 Mbit/s").unwrap();
@@ -361,12 +361,12 @@ mod tests {
 
     #[test]
     fn what_a_link_had_none_of_ends() {
-        let found = ends(
+        let result = ends(
             "[[events]]\nwhen = \"1 s\"\nfor = \"1 s\"\n[events.path]\nlink = \"nic\"\n\
              policer = { rate = \"1 Mbit/s\", burst = \"10 kB\" }\n\
              reorder = { probability = \"1 %\", delay = \"3 ms\" }\n",
         );
-        let path = found[0].path.as_ref().unwrap();
+        let path = result[0].path.as_ref().unwrap();
         assert_eq!(path.link.as_deref(), Some("nic"));
         assert_eq!(path.keys.policer, Some(PolicerChange::Off));
         let reorder = Reorder {
@@ -380,14 +380,14 @@ mod tests {
     #[test]
     fn a_pulse_returns_to_what_events_have_made_of_it() {
         // Not in order of time, and by a factor: 10 Mbit/s becomes 5 at 5 s, and 20 at 30 s.
-        let found = ends(
+        let result = ends(
             "[[events]]\nwhen = \"40 s\"\nfor = \"1 s\"\npath.rate = \"-10 %\"\n\
              [[events]]\nwhen = \"30 s\"\npath.rate = \"20 Mbit/s\"\n\
              [[events]]\nwhen = \"10 s\"\nfor = \"20 s\"\npath.rate = \"1 Mbit/s\"\n\
              [[events]]\nwhen = \"5 s\"\npath.rate = \"-50 %\"\n\
              [[events]]\nwhen = \"1 s\"\nfor = \"4 s\"\npath.rate = \"0 bit/s\"\n",
         );
-        let back: Vec<_> = found
+        let back: Vec<_> = result
             .iter()
             .map(|end| (end.at().unwrap(), end.path.as_ref().unwrap().rate))
             .collect();
@@ -415,10 +415,10 @@ mod tests {
 
     #[test]
     fn a_pulse_upon_a_state_ends_so_long_after_it() {
-        let found = ends(
+        let result = ends(
             "[[events]]\nwhen = { flow = 0, enters = \"Drain\", delay = \"1 s\" }\nfor = \"2 s\"\npath.loss = \"9 %\"\n",
         );
-        let When::Enters { delay, .. } = &found[0].when else {
+        let When::Enters { delay, .. } = &result[0].when else {
             panic!()
         };
         assert_eq!(*delay, Duration::from_secs(3));
@@ -444,16 +444,16 @@ mod tests {
                 false,
             ),
         ] {
-            let found = with(rest);
-            assert_eq!(found.is_err(), meets, "{rest}: {found:?}");
+            let result = with(rest);
+            assert_eq!(result.is_err(), meets, "{rest}: {result:?}");
         }
     }
 
     #[test]
     fn what_cannot_end_is_refused() {
         let event = |rest: &str| {
-            let found = read(&format!("[[events]]\nwhen = \"10 s\"\n{rest}\n"));
-            found.unwrap_err()
+            let result = read(&format!("[[events]]\nwhen = \"10 s\"\n{rest}\n"));
+            result.unwrap_err()
         };
         assert_eq!(
             event("for = \"50 s\"\npath.loss = \"3 %\""),

@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json, json};
 
-use crate::bounds::Findings;
+use crate::bounds::Problems;
 use crate::document::{Node, join};
 use crate::options::{self, Options};
 use crate::reader::{Read, Reader};
@@ -150,16 +150,16 @@ impl Queue {
         key: &str,
         vocabulary: &Vocabulary,
         site: &Site,
-        found: &mut Findings,
+        problems: &mut Problems,
     ) {
         let mut check = |choice: &QueueChoice, at: &str, among: &[Named]| {
             let Some(named) = among.iter().find(|named| named.name == choice.name) else {
                 return;
             };
-            options::check(at, named.options(), &choice.options, found);
+            options::check(at, named.options(), &choice.options, problems);
             if let Some(refusal) = (named.check)(&choice.options, site) {
                 let key = join(at, refusal.option);
-                found.bad(&key, format!("`{key}` {}", refusal.message), refusal.hint);
+                problems.bad(&key, format!("`{key}` {}", refusal.message), refusal.hint);
             }
         };
         check(&self.kind, key, vocabulary.queues);
@@ -168,7 +168,7 @@ impl Queue {
         }
         if let [first, second, ..] = &self.early_signals[..] {
             let message = format!("`{key}` has both `{}` and `{}`", first.name, second.name);
-            found.bad(&join(key, first.name), message, "choose one of them");
+            problems.bad(&join(key, first.name), message, "choose one of them");
         }
     }
 }

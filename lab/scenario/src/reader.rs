@@ -242,13 +242,13 @@ impl<'n> Table<'n, '_, '_> {
 }
 
 /// "did you mean `duration`? allowed: `duration`, `seed`".
-pub(crate) fn choices(found: &str, allowed: &[&str], quote: &str) -> String {
+pub(crate) fn choices(given: &str, allowed: &[&str], quote: &str) -> String {
     let list: Vec<String> = allowed
         .iter()
         .map(|name| format!("{quote}{name}{quote}"))
         .collect();
     let list = format!("allowed: {}", list.join(", "));
-    match nearest(found, allowed) {
+    match nearest(given, allowed) {
         Some(name) => format!("did you mean {quote}{name}{quote}? {list}"),
         None => list,
     }
@@ -270,24 +270,24 @@ const MEANT: &[(&str, &str)] = &[
 ];
 
 /// The name that is meant, or the most similar one, if any is similar.
-pub fn nearest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, allowed: &[&'a str]) -> Option<&'a str> {
     // A text longer than any name resembles none of them, and is slow to compare.
-    if found.len() > 64 {
+    if given.len() > 64 {
         return None;
     }
-    let means = |name: &&&str| MEANT.contains(&(found, **name));
+    let means = |name: &&&str| MEANT.contains(&(given, **name));
     if let Some(name) = allowed.iter().find(means) {
         return Some(name);
     }
     allowed
         .iter()
         .map(|name| {
-            let (found, near) = (found.to_lowercase(), name.to_lowercase());
+            let (given, near) = (given.to_lowercase(), name.to_lowercase());
             // The first measure prefers a common prefix, the second transposed letters.
-            let begins = strsim::jaro_winkler(&found, &near);
-            let swaps = strsim::normalized_damerau_levenshtein(&found, &near);
+            let begins = strsim::jaro_winkler(&given, &near);
+            let swaps = strsim::normalized_damerau_levenshtein(&given, &near);
             // One letter is a large part of a short name.
-            let slip = found.len() > 1 && strsim::damerau_levenshtein(&found, &near) == 1;
+            let slip = given.len() > 1 && strsim::damerau_levenshtein(&given, &near) == 1;
             (begins.max(swaps + if slip { 0.3 } else { 0.2 }), *name)
         })
         .filter(|(score, _)| *score > 0.75)

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::document::{Document, Node, Origin};
-use crate::engines::{Engine, Refused};
+use crate::engines::{Engine, Unsupported};
 use crate::event::Event;
 use crate::expect::Bound;
 use crate::flow::FlowGroup;
@@ -98,20 +98,20 @@ impl Scenario {
     }
 
     /// The keys that are set and that `engine` does not support.
-    pub fn refused(&self, engine: Engine) -> Vec<Refused> {
-        let mut found = Vec::new();
-        self.run.refused("run", engine, &mut found);
-        self.path.refused("path", engine, &mut found);
+    pub fn unsupported(&self, engine: Engine) -> Vec<Unsupported> {
+        let mut unsupported = Vec::new();
+        self.run.find_unsupported("run", engine, &mut unsupported);
+        self.path.find_unsupported("path", engine, &mut unsupported);
         for (number, link) in self.links.iter().enumerate() {
-            link.refused(&format!("links[{number}]"), engine, &mut found);
+            link.find_unsupported(&format!("links[{number}]"), engine, &mut unsupported);
         }
         for (number, group) in self.flows.iter().enumerate() {
-            group.refused(&format!("flows[{number}]"), engine, &mut found);
+            group.find_unsupported(&format!("flows[{number}]"), engine, &mut unsupported);
         }
         for (number, event) in self.events.iter().enumerate() {
-            event.refused(&format!("events[{number}]"), engine, &mut found);
+            event.find_unsupported(&format!("events[{number}]"), engine, &mut unsupported);
         }
-        found
+        unsupported
     }
 
     /// The capacity trace of a link or of a return direction, by its number: its key, and the file,

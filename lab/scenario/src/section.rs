@@ -11,9 +11,9 @@ use serde_json::{Map, Value as Json};
 
 use paceline_units::schema::{described, description};
 
-use crate::bounds::Findings;
+use crate::bounds::Problems;
 use crate::document::{Node, join};
-use crate::engines::{Engine, Refused};
+use crate::engines::{Engine, Unsupported};
 use crate::reader::{Read, Reader, Table};
 
 /// The value of a key.
@@ -43,13 +43,13 @@ pub(crate) trait Key: Read + Serialize + JsonSchema + PartialEq {
     const FLAT: bool = false;
 
     /// Finds values beyond the bounds of the type.
-    fn check(&self, _key: &str, _found: &mut Findings) {}
+    fn check(&self, _key: &str, _problems: &mut Problems) {}
 
     /// Finds keys inside of it that `engine` does not support.
-    fn refused(&self, _key: &str, _engine: Engine, _found: &mut Vec<Refused>) {}
+    fn find_unsupported(&self, _key: &str, _engine: Engine, _unsupported: &mut Vec<Unsupported>) {}
 }
 
-/// The key with which the findings of a value of type `T` begin.
+/// The key with which the problems of a value of type `T` begin.
 pub(crate) fn key_of<T: Key>(at: &str, name: &str) -> String {
     match T::FLAT {
         true => at.to_owned(),
@@ -78,15 +78,15 @@ impl<T: Key> Key for Option<T> {
         self.as_ref().map_or(Ok(()), |value| value.write(name, map))
     }
 
-    fn check(&self, key: &str, found: &mut Findings) {
+    fn check(&self, key: &str, problems: &mut Problems) {
         if let Some(value) = self {
-            value.check(key, found);
+            value.check(key, problems);
         }
     }
 
-    fn refused(&self, key: &str, engine: Engine, found: &mut Vec<Refused>) {
+    fn find_unsupported(&self, key: &str, engine: Engine, unsupported: &mut Vec<Unsupported>) {
         if let Some(value) = self {
-            value.refused(key, engine, found);
+            value.find_unsupported(key, engine, unsupported);
         }
     }
 }
@@ -206,28 +206,28 @@ macro_rules! section {
         }
 
         impl $crate::section::Key for $name {
-            fn check(&self, at: &str, found: &mut $crate::bounds::Findings) {
+            fn check(&self, at: &str, problems: &mut $crate::bounds::Problems) {
                 $(
                     let key = $crate::section::key_of::<$type>(at, $crate::section::key_name(stringify!($field)));
-                    $crate::section::Key::check(&self.$field, &key, found);
+                    $crate::section::Key::check(&self.$field, &key, problems);
                     $(if let Some(value) = Option::from(self.$field) {
-                        ($bound)(found, &key, value);
+                        ($bound)(problems, &key, value);
                     })?
                 )*
             }
 
-            fn refused(
+            fn find_unsupported(
                 &self,
                 at: &str,
                 engine: $crate::engines::Engine,
-                found: &mut Vec<$crate::engines::Refused>,
+                unsupported: &mut Vec<$crate::engines::Unsupported>,
             ) {
                 $(
                     let key = $crate::section::key_of::<$type>(at, $crate::section::key_name(stringify!($field)));
                     let is_default = section!(@is_default self, $field: $type, [$($default)? $($quiet)?] [$($needs)?]);
                     let honoured = None$(.or(Some($engines)))?;
-                    $crate::engines::judge(honoured, engine, is_default, &key, found);
-                    $crate::section::Key::refused(&self.$field, &key, engine, found);
+                    $crate::engines::judge(honoured, engine, is_default, &key, unsupported);
+                    $crate::section::Key::find_unsupported(&self.$field, &key, engine, unsupported);
                 )*
             }
         }

@@ -47,12 +47,12 @@ pub enum Seeds {
 /// Positions in the file do not count when grids are compared.
 impl PartialEq for SweepSection {
     fn eq(&self, other: &Self) -> bool {
-        let said = |sweep: &Self| -> Vec<(Vec<String>, Vec<Vec<String>>)> {
+        let points = |sweep: &Self| -> Vec<(Vec<String>, Vec<Vec<String>>)> {
             let points = |axis: &Axis| axis.points.iter().map(|p| p.values.clone()).collect();
             let axes = sweep.axes.iter();
             axes.map(|axis| (axis.keys.clone(), points(axis))).collect()
         };
-        self.seeds == other.seeds && self.metrics == other.metrics && said(self) == said(other)
+        self.seeds == other.seeds && self.metrics == other.metrics && points(self) == points(other)
     }
 }
 
@@ -127,13 +127,13 @@ impl Read for Over {
         let Value::Table(entries) = &node.value else {
             return reader.wrong_type(node, key, "a table of keys and their values");
         };
-        let mut found = Vec::new();
-        collect("", entries, &mut found);
-        found.sort_by_key(|(_, entry)| match &entry.key {
+        let mut varied = Vec::new();
+        collect("", entries, &mut varied);
+        varied.sort_by_key(|(_, entry)| match &entry.key {
             Origin::File(span) => (0, span.start),
             Origin::Override(number) => (1, *number),
         });
-        if found.is_empty() {
+        if varied.is_empty() {
             let hint = "for example path.rate = [\"10 Mbit/s\", \"100 Mbit/s\"]".to_owned();
             reader.report(
                 Kind::MissingKey,
@@ -144,7 +144,7 @@ impl Read for Over {
             );
             return None;
         }
-        let (drawn, listed): (Vec<_>, Vec<_>) = found
+        let (drawn, listed): (Vec<_>, Vec<_>) = varied
             .into_iter()
             .partition(|(_, entry)| is_drawn(&entry.node));
         let axes: Vec<Option<Axis>> = listed
@@ -163,10 +163,10 @@ impl Read for Over {
         let drawn: Vec<Drawn> = drawn.into_iter().collect::<Option<_>>()?;
         let every = axes.iter().map(|axis| (&axis.keys, &axis.origin));
         let every = every.chain(drawn.iter().map(|one| (&one.keys, &one.origin)));
-        let mut seen = BTreeSet::new();
+        let mut names = BTreeSet::new();
         for (keys, origin) in every {
             for name in keys {
-                if !seen.insert(name.clone()) {
+                if !names.insert(name.clone()) {
                     let message = format!("`{name}` is varied twice");
                     let hint = "a key belongs to one axis".to_owned();
                     reader.report(Kind::BadValue, origin, name, message, Some(hint));
@@ -186,15 +186,15 @@ impl Read for Over {
 pub fn axes(text: &str, file: &str, twice: bool) -> Result<Vec<Axis>, Vec<Diagnostic>> {
     let document = Document::parse(text, file, &[], &NOTHING)?;
     let mut reader = Reader::new(&document);
-    let mut found = Vec::new();
+    let mut varied = Vec::new();
     if let Value::Table(entries) = &document.root.value {
-        collect("", entries, &mut found);
+        collect("", entries, &mut varied);
     }
-    found.sort_by_key(|(_, entry)| match &entry.key {
+    varied.sort_by_key(|(_, entry)| match &entry.key {
         Origin::File(span) => span.start,
         Origin::Override(number) => *number,
     });
-    let axes: Vec<Option<Axis>> = found
+    let axes: Vec<Option<Axis>> = varied
         .into_iter()
         .map(|(name, entry)| {
             if is_drawn(&entry.node) {
@@ -218,7 +218,7 @@ fn is_drawn(node: &Node) -> bool {
 }
 
 /// The axes of a table; `path.rate = [..]` is a table in a table.
-fn collect<'n>(above: &str, entries: &'n Entries, found: &mut Vec<(String, &'n Entry)>) {
+fn collect<'n>(above: &str, entries: &'n Entries, varied: &mut Vec<(String, &'n Entry)>) {
     for (name, entry) in entries {
         let name = match above {
             "" => name.clone(),
@@ -226,9 +226,9 @@ fn collect<'n>(above: &str, entries: &'n Entries, found: &mut Vec<(String, &'n E
         };
         match &entry.node.value {
             Value::Table(inner) if !MARKS.iter().any(|mark| inner.contains_key(*mark)) => {
-                collect(&name, inner, found);
+                collect(&name, inner, varied);
             }
-            _ => found.push((name, entry)),
+            _ => varied.push((name, entry)),
         }
     }
 }
@@ -322,8 +322,8 @@ fn point(keys: &[String], value: Node, key: &str, reader: &mut Reader<'_>) -> Op
     let nodes = match &value.value {
         Value::Array(items) if keys.len() > 1 => {
             if items.len() != keys.len() {
-                let (wanted, found) = (keys.len(), items.len());
-                let message = format!("`{key}` sets {wanted} keys, and here are {found} values");
+                let (wanted, given) = (keys.len(), items.len());
+                let message = format!("`{key}` sets {wanted} keys, and here are {given} values");
                 let hint = "a list of values, one for each key, or one value for all".to_owned();
                 reader.report(Kind::BadValue, &value.origin, key, message, Some(hint));
                 return None;

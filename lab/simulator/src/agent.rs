@@ -21,7 +21,7 @@ pub struct Decision {
 
 /// The events of a flow's sender since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct Feedback {
     /// Payload sent, each transmission counted.
     pub sent: Bytes,
     /// Payload newly delivered.
@@ -96,14 +96,14 @@ impl Wire {
     }
 
     /// Returns the accumulated events and resets the counters.
-    pub fn take(&self) -> Heard {
+    pub fn take(&self) -> Feedback {
         let bytes = |count: &AtomicU64| Bytes::new(count.swap(0, Relaxed));
         let (sum, count) = (
             self.rtt_sum.swap(0, Relaxed),
             self.rtt_count.swap(0, Relaxed),
         );
         let least = known(self.rtt_least.swap(u64::MAX, Relaxed));
-        Heard {
+        Feedback {
             sent: bytes(&self.sent),
             acked: bytes(&self.acked),
             lost: bytes(&self.lost),

@@ -7,7 +7,7 @@ use paceline_record::Run;
 use paceline_scenario::{Diagnostic, Scenario, When};
 use paceline_units::{Bytes, Duration, Instant};
 
-use crate::agent::{Decision, Heard, Wire};
+use crate::agent::{Decision, Feedback, Wire};
 use crate::flow::{Flow, Stage};
 use crate::foreign::Stacks;
 use crate::named::with_named;
@@ -51,7 +51,7 @@ pub struct Steered {
 }
 
 /// Why a scenario's flows, given by number, cannot be steered.
-fn refused(scenario: &Scenario, flows: &[u32]) -> Vec<Diagnostic> {
+fn invalid_flows(scenario: &Scenario, flows: &[u32]) -> Vec<Diagnostic> {
     let count = scenario.flow_count();
     let mut wrong = Vec::new();
     let mut refuse = |key: &str, message, hint: &str| {
@@ -112,7 +112,7 @@ impl Episode {
         watch: &mut Watch<'_>,
     ) -> Result<Self, RunError> {
         let (mut plan, mut choices) = prepare(scenario, seed, &Guests::none())?;
-        let wrong = refused(scenario, flows);
+        let wrong = invalid_flows(scenario, flows);
         if !wrong.is_empty() {
             return Err(RunError::Scenario(wrong));
         }
@@ -140,7 +140,7 @@ impl Episode {
             episode.advance(end, 1)?;
             events += 1;
             if events % STRIDE == 0 {
-                episode.ask(watch)?;
+                episode.check(watch)?;
             }
         }
         Ok(episode)
@@ -182,9 +182,9 @@ impl Episode {
     }
 
     /// The events of the `nth` steered flow since the last call.
-    pub fn heard(&mut self, nth: usize) -> Heard {
+    pub fn take_feedback(&mut self, nth: usize) -> Feedback {
         let agent = self.agents.get(nth);
-        agent.map_or_else(Heard::default, |agent| agent.wire.take())
+        agent.map_or_else(Feedback::default, |agent| agent.wire.take())
     }
 
     /// Advances virtual time to `time`, or to the end of the run. `watch` is asked every few hundred
@@ -196,7 +196,7 @@ impl Episode {
         let time = time.min(self.end());
         loop {
             let reached = self.advance(time, STRIDE)?;
-            self.ask(watch)?;
+            self.check(watch)?;
             if reached {
                 return Ok(());
             }
@@ -208,9 +208,9 @@ impl Episode {
         reached.map_err(|halt| RunError::Failed(halt.message(self.world.now)))
     }
 
-    fn ask(&mut self, watch: &mut Watch<'_>) -> Result<(), RunError> {
+    fn check(&mut self, watch: &mut Watch<'_>) -> Result<(), RunError> {
         let so_far = self.world.progress(self.qlogs.size());
-        watch.ask(&so_far, Some(self.world.recorder()))
+        watch.check(&so_far, Some(self.world.recorder()))
     }
 
     /// The record. The record of a run that has not reached its end is marked incomplete.
@@ -265,25 +265,25 @@ mod tests {
         let flow = episode.steered().next().unwrap();
         assert!(flow.is_open && !flow.is_over);
         assert_eq!(flow.decision.cwnd, Bytes::new(14_480));
-        episode.heard(0);
+        episode.take_feedback(0);
         let begin = episode.now();
         let round = Duration::from_millis(41);
         episode
             .run_until(begin + round * 3, &mut Watch::none())
             .unwrap();
-        episode.heard(0);
+        episode.take_feedback(0);
         episode
             .run_until(begin + round * 13, &mut Watch::none())
             .unwrap();
-        let heard = episode.heard(0);
-        assert_eq!(heard.acked, Bytes::new(10 * 14_480));
-        assert_eq!(heard.sent, heard.acked);
-        assert_eq!((heard.lost, heard.marked), (Bytes::ZERO, Bytes::ZERO));
+        let feedback = episode.take_feedback(0);
+        assert_eq!(feedback.acked, Bytes::new(10 * 14_480));
+        assert_eq!(feedback.sent, feedback.acked);
+        assert_eq!((feedback.lost, feedback.marked), (Bytes::ZERO, Bytes::ZERO));
         assert_eq!(
-            (heard.mean_rtt, heard.least_rtt),
+            (feedback.mean_rtt, feedback.least_rtt),
             (Some(round), Some(round))
         );
-        assert_eq!(episode.heard(0), Heard::default());
+        assert_eq!(episode.take_feedback(0), Feedback::default());
         // Decisions take effect at once.
         episode.decide(
             0,
@@ -301,20 +301,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_steered_is_said() {
-        let refused = |more: &str, flows: &[u32]| -> String {
+        let problem = |more: &str, flows: &[u32]| -> String {
             match Episode::new(&scenario(more), 1, flows, &mut Watch::none()) {
                 Err(RunError::Scenario(wrong)) => wrong[0].message.clone(),
                 Err(error) => panic!("{error}"),
                 Ok(_) => panic!("it begins"),
             }
         };
-        assert_eq!(refused("", &[]), "no flow is steered");
-        assert_eq!(refused("", &[1]), "there is no flow 1");
-        assert_eq!(refused("", &[0, 0]), "flow 0 is named twice");
+        assert_eq!(problem("", &[]), "no flow is steered");
+        assert_eq!(problem("", &[1]), "there is no flow 1");
+        assert_eq!(problem("", &[0, 0]), "flow 0 is named twice");
         let quic = "[[flows]]\ncc = \"bbr3\"\nstack = \"quinn\"\n";
-        assert!(refused(quic, &[0, 1]).contains("transport of its own"));
+        assert!(problem(quic, &[0, 1]).contains("transport of its own"));
         let waits = "[[events]]\nwhen = { flow = 0, enters = \"Drain\" }\npath.rtt = \"50 ms\"\n";
-        assert!(refused(waits, &[0]).contains("no states to wait for"));
+        assert!(problem(waits, &[0]).contains("no states to wait for"));
     }
 
     #[test]

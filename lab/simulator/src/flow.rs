@@ -64,14 +64,14 @@ pub(crate) struct Flow {
     /// When it had received everything, once the sender knows.
     pub finished: Option<Instant>,
     /// The sender's last known state, to detect changes.
-    pub seen: Seen,
+    pub snapshot: Snapshot,
     /// The bytes that its receiver has delivered by now, if that runs ahead of the time.
     pub shown: Option<u64>,
 }
 
 /// The last state in the record's events.
 #[derive(Clone, Copy, Default, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct Snapshot {
     pub phase: &'static str,
     pub ca_state: CaState,
     pub rto_count: u64,
@@ -109,7 +109,7 @@ impl Flow {
             acks_filtered: 0,
             last_delivery: Instant::ZERO,
             finished: None,
-            seen: Seen::default(),
+            snapshot: Snapshot::default(),
             shown: None,
         }
     }
@@ -235,7 +235,7 @@ impl Flow {
             }
         };
         let sender = Sender::new(sender, controller, now, rtt);
-        self.seen = Seen::of(&sender);
+        self.snapshot = Snapshot::of(&sender);
         self.stage = Stage::Open(Box::new(sender));
         true
     }
@@ -412,7 +412,7 @@ impl Flow {
     }
 }
 
-impl Seen {
+impl Snapshot {
     pub fn of(sender: &Sender<FlowController>) -> Self {
         let stats = sender.stats();
         Self {

@@ -122,12 +122,12 @@ impl Host {
             .ingress
             .front()
             .map_or(Instant::MAX, |first| first.ready);
-        let answer = self.answers.front().map_or(Instant::MAX, |(at, _)| *at);
-        ready.min(self.deadline).min(answer)
+        let reply = self.answers.front().map_or(Instant::MAX, |(at, _)| *at);
+        ready.min(self.deadline).min(reply)
     }
 
     /// A reply reaches the receiver's NIC at `release`.
-    pub fn answer(&mut self, release: Instant, packet: Packet) {
+    pub fn reply(&mut self, release: Instant, packet: Packet) {
         self.answers.push_back((release, packet));
     }
 
@@ -302,14 +302,14 @@ mod tests {
     }
 
     fn up(host: &mut Host) -> Vec<(u64, u32)> {
-        let mut seen = Vec::new();
+        let mut received_at = Vec::new();
         while host.next_receive() < Instant::MAX {
             let now = host.next_receive();
             while let Some(received) = host.received(now) {
-                seen.push((now.as_nanos() / 1000, received.packet.flow));
+                received_at.push((now.as_nanos() / 1000, received.packet.flow));
             }
         }
-        seen
+        received_at
     }
 
     #[test]

@@ -12,7 +12,7 @@ use paceline_recovery::{Acknowledgment, Segment, SenderStats};
 use paceline_scenario::RecordSection;
 use paceline_units::{Bytes, Duration, Field, Instant, Rate, Value};
 
-use crate::flow::{Flow, Seen, Stage};
+use crate::flow::{Flow, Snapshot, Stage};
 use crate::packet::{Load, Packet};
 
 /// Rows on their way into a [`Recorder`].
@@ -89,28 +89,28 @@ impl Journal {
     }
 
     /// A flow's state differs from `before`.
-    pub fn changed(&mut self, now: Instant, flow: &Flow, before: &Seen) {
-        let seen = &flow.seen;
+    pub fn changed(&mut self, now: Instant, flow: &Flow, before: &Snapshot) {
+        let after = &flow.snapshot;
         if self.rounds && !self.is_regular_due(now) {
             self.sample_flow(now, flow);
         }
         let flow = flow.id;
-        if before.rto_count != seen.rto_count {
+        if before.rto_count != after.rto_count {
             self.event(now, flow, EventKind::Rto);
         }
-        if before.undo_count != seen.undo_count {
+        if before.undo_count != after.undo_count {
             self.event(now, flow, EventKind::Undo);
         }
-        if before.ca_state != seen.ca_state {
-            let (from, to) = (before.ca_state.name(), seen.ca_state.name());
+        if before.ca_state != after.ca_state {
+            let (from, to) = (before.ca_state.name(), after.ca_state.name());
             // Disorder starts and ends with every reordered packet: only episodes are recorded.
             let episode = |state| matches!(state, CaState::Recovery | CaState::Loss | CaState::Cwr);
-            if episode(before.ca_state) || episode(seen.ca_state) {
+            if episode(before.ca_state) || episode(after.ca_state) {
                 self.between(now, flow, EventKind::Recovery, from, to);
             }
         }
-        if before.phase != seen.phase {
-            self.entered(now, flow, before.phase, seen.phase);
+        if before.phase != after.phase {
+            self.entered(now, flow, before.phase, after.phase);
         }
     }
 

@@ -31,7 +31,7 @@ mod world;
 
 use paceline_recovery::SenderStats;
 
-pub use agent::{Decision, Heard};
+pub use agent::{Decision, Feedback};
 pub use episode::{Episode, Steered};
 pub use foreign::{Setup, Stack, Stacks};
 pub use run::{Simulator, check, run, run_with};

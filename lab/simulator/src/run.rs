@@ -113,7 +113,7 @@ pub fn run_with(
     loop {
         let reached = world.run(end, STRIDE);
         let so_far = world.progress(qlogs.size());
-        let broken = match (fault.seen(), &reached) {
+        let broken = match (fault.message(), &reached) {
             (Some(what), _) => {
                 let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
                 let seconds = so_far.passed.as_secs_f64();
@@ -133,7 +133,7 @@ pub fn run_with(
                 let run = world.finish()?.with_qlogs(qlogs.take());
                 return Ok((run, so_far));
             }
-            Ok(false) => watch.ask(&so_far, Some(world.recorder()))?,
+            Ok(false) => watch.check(&so_far, Some(world.recorder()))?,
         }
     }
 }

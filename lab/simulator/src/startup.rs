@@ -205,13 +205,13 @@ mod tests {
 
     #[test]
     fn the_derivation_finds_the_published_gains() {
-        let found = derive();
+        let gains = derive();
         assert!(
-            (found.pacing_gain - 4.0 * 2f64.ln()).abs() < 1e-9,
-            "{found:?}"
+            (gains.pacing_gain - 4.0 * 2f64.ln()).abs() < 1e-9,
+            "{gains:?}"
         );
-        assert!((found.cwnd_gain - 2.0).abs() < 1e-9, "{found:?}");
-        assert!((found.drain_gain - 0.5).abs() < 1e-9, "{found:?}");
+        assert!((gains.cwnd_gain - 2.0).abs() < 1e-9, "{gains:?}");
+        assert!((gains.drain_gain - 0.5).abs() < 1e-9, "{gains:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use paceline_units::{Duration, Field, Gain, Instant, Rate};
 
 use crate::agenda::Agenda;
 use crate::carried::Carried;
-use crate::flow::{Flow, Seen, Stage, offer};
+use crate::flow::{Flow, Snapshot, Stage, offer};
 use crate::foreign::{Defect, Side, Stack, Stacks};
 use crate::host::Host;
 use crate::journal::Journal;
@@ -176,7 +176,7 @@ impl World {
             ));
         }
         if !scenario.run.record.packets {
-            ahead::tell(&plan.script, &mut flows, &mut links);
+            ahead::enable(&plan.script, &mut flows, &mut links);
         }
         let path = &scenario.path;
         let lanes = Lanes::new(plan.ways, path.rtt);
@@ -491,7 +491,7 @@ impl World {
     fn establish(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         if flow.open(self.now, self.seed) {
-            let phase = flow.seen.phase;
+            let phase = flow.snapshot.phase;
             self.journal.established(self.now, flow.id, phase);
             self.entered(index, phase);
         }
@@ -584,8 +584,8 @@ impl World {
                 self.journal.sent(self.now, id, &segment, verdict);
             }
         }
-        let seen = sender.take_news().then(|| Seen::of(sender));
-        debug_assert!(seen.is_some() || Seen::of(sender) == flow.seen);
+        let seen = sender.take_news().then(|| Snapshot::of(sender));
+        debug_assert!(seen.is_some() || Snapshot::of(sender) == flow.snapshot);
         let done = sender.is_finished();
         if sent {
             self.offered(index);
@@ -662,16 +662,16 @@ impl World {
     }
 
     /// Records changes of a sender's state, and schedules the events that wait for them.
-    fn observe(&mut self, index: usize, seen: Seen) {
+    fn observe(&mut self, index: usize, after: Snapshot) {
         let flow = &mut self.flows[index];
-        let before = std::mem::replace(&mut flow.seen, seen);
+        let before = std::mem::replace(&mut flow.snapshot, after);
         // Names are literals: the same address means the same name.
-        let same_phase = std::ptr::eq(before.phase, seen.phase) || before.phase == seen.phase;
+        let same_phase = std::ptr::eq(before.phase, after.phase) || before.phase == after.phase;
         if same_phase
-            && before.ca_state == seen.ca_state
-            && before.rto_count == seen.rto_count
-            && before.undo_count == seen.undo_count
-            && before.round_count == seen.round_count
+            && before.ca_state == after.ca_state
+            && before.rto_count == after.rto_count
+            && before.undo_count == after.undo_count
+            && before.round_count == after.round_count
         {
             return;
         }
@@ -679,7 +679,7 @@ impl World {
         let flow = &mut self.flows[index];
         self.journal.changed(self.now, flow, &before);
         if !same_phase {
-            self.entered(index, seen.phase);
+            self.entered(index, after.phase);
         }
     }
 

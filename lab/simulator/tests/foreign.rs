@@ -151,13 +151,16 @@ fn a_defective_end_is_an_error_of_the_run() {
         let Err(error) = run(&text, &Stacks::none().with(0, Stack::new(make))) else {
             panic!("no error from an end that is defective: {fault:?}");
         };
-        let told = error.to_string();
-        assert!(told.contains(what) && told.contains("flow 0"), "{told}");
+        let message = error.to_string();
+        assert!(
+            message.contains(what) && message.contains("flow 0"),
+            "{message}"
+        );
         // What was measured is kept, and says why it ends.
         let RunError::Broken { run, .. } = error else {
-            panic!("no record: {told}");
+            panic!("no record: {message}");
         };
-        assert_eq!(run.info().incomplete.as_deref(), Some(&*told));
+        assert_eq!(run.info().incomplete.as_deref(), Some(&*message));
         assert_eq!(run.flows().len(), 1);
     }
 }

@@ -56,11 +56,11 @@ fn each_drop_has_its_row_and_recording_it_changes_nothing() {
     for kind in KINDS {
         let queue = format!("{{ kind = \"{kind}\", size = \"60 packets\" }}");
         let plain = run(CUBICS, &queue, "");
-        let told = run(CUBICS, &queue, "run.record.packets = true");
+        let recorded = run(CUBICS, &queue, "run.record.packets = true");
         for name in ["samples", "queue", "flows"] {
-            assert_eq!(plain.table(name), told.table(name), "{kind}: {name}");
+            assert_eq!(plain.table(name), recorded.table(name), "{kind}: {name}");
         }
-        let kinds = told.column("packets", "kind").unwrap();
+        let kinds = recorded.column("packets", "kind").unwrap();
         let kinds = kinds.as_dictionary::<Int32Type>();
         let names = kinds.values().as_string::<i32>();
         let is_drop = |key: &i32| names.value(*key as usize) == "drop";
@@ -70,8 +70,8 @@ fn each_drop_has_its_row_and_recording_it_changes_nothing() {
             .iter()
             .filter(|key| is_drop(key))
             .count();
-        assert!(ints(&told, "packets", "t_ns").is_sorted(), "{kind}");
-        let dropped = ints(&told, "queue", "dropped_packets").last().copied();
+        assert!(ints(&recorded, "packets", "t_ns").is_sorted(), "{kind}");
+        let dropped = ints(&recorded, "queue", "dropped_packets").last().copied();
         assert!(drops > 10, "{kind}");
         assert_eq!(Some(drops as i64), dropped, "{kind}");
     }

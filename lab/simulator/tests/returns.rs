@@ -286,12 +286,12 @@ fn events_change_the_return_direction() {
 fn hosts_hold_acks_before_the_return_link() {
     let host = "host = { ack = \"3 ms\", ack_receive = \"2 ms\" }\n";
     let text = with("rate = \"100 kbit/s\"\nqueue.size = \"10 packets\"", RENO);
-    let held = run(&format!("{text}{host}app = {{ size = \"1000 B\" }}\n"), 1);
-    let rtt = *ints(&held, "samples", "rtt_ns", None).last().unwrap();
+    let delayed = run(&format!("{text}{host}app = {{ size = \"1000 B\" }}\n"), 1);
+    let rtt = *ints(&delayed, "samples", "rtt_ns", None).last().unwrap();
     // 40 ms, 0.42 ms for 1052 bytes at 20 Mbit/s, 3 ms in the receiver and 4.16 ms for 52 bytes at 100
     // kbit/s; not the 2 ms in the sender, by the NIC's clock.
     assert_eq!(rtt, 40_000_000 + 420_800 + 3_000_000 + 4_160_000);
-    let completion = ints(&held, "flows", "finish_ns", None)[0];
+    let completion = ints(&delayed, "flows", "finish_ns", None)[0];
     let slow = run(&format!("{text}app = {{ size = \"1000 B\" }}\n"), 1);
     let without = ints(&slow, "flows", "finish_ns", None)[0];
     assert_eq!(completion - without, 5_000_000);

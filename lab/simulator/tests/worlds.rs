@@ -199,11 +199,11 @@ fn the_caller_is_asked_often_however_much_an_event_does() {
     assert!(calls > 1000, "{calls}");
     assert!(most < 2 * 2000, "{most} rows between two calls");
     let rows = run.table("samples").unwrap().num_rows() as u64;
-    let held = last.memory.record.samples;
+    let bytes = last.memory.record.samples;
     // Reno reports its own fields in each row.
     assert!(
-        held > rows * row && held < 2 * rows * row,
-        "{held} bytes, {rows} rows"
+        bytes > rows * row && bytes < 2 * rows * row,
+        "{bytes} bytes, {rows} rows"
     );
     // Each flow has at least one packet on its way.
     assert!(last.memory.in_flight > 2000 * 100, "{last:?}");
@@ -269,8 +269,8 @@ fn a_run_can_be_interrupted() {
 fn ints(run: &Run, table: &str, column: &str) -> Vec<i64> {
     use paceline_record::arrow_array::cast::AsArray;
     use paceline_record::arrow_array::types::Int64Type;
-    let found = run.column(table, column);
-    found
+    let values = run.column(table, column);
+    values
         .unwrap_or_else(|| panic!("no {column}"))
         .as_primitive::<Int64Type>()
         .iter()
@@ -341,8 +341,8 @@ fn a_few_packets_held_make_a_loss_that_was_none() {
     let text = one("bbr3", PLAIN, 10)
         + "[[events]]\nwhen = \"5 s\"\npath.hold = { packets = 3, delay = \"60 ms\" }\n";
     let run = run(&text, 1);
-    let held: Vec<i64> = changes(&run, "hold.packets").iter().map(|c| c.0).collect();
-    assert_eq!(held, [5_000_000_000]);
+    let delays: Vec<i64> = changes(&run, "hold.packets").iter().map(|c| c.0).collect();
+    assert_eq!(delays, [5_000_000_000]);
     let mut undone = of_kind(&run, "events", "undo", "t_ns");
     undone.retain(|t| *t > 5_000_000_000);
     assert_eq!(undone.len(), 1);
@@ -519,8 +519,8 @@ fn the_rtt_falls_and_comes_back_and_a_flow_with_its_own_keeps_that() {
     let shows = |run: &Run, flow: u32, seconds: std::ops::Range<i64>, ms: i64| {
         let near = ms * 1_000_000..ms * 1_000_000 + 250_000;
         let rtts = rtts(run, flow);
-        let seen = rtts.iter().filter(|(t, _)| seconds.contains(t)).count();
-        assert!(seen >= 4, "{seen}");
+        let count = rtts.iter().filter(|(t, _)| seconds.contains(t)).count();
+        assert!(count >= 4, "{count}");
         let far = rtts
             .iter()
             .filter(|(t, rtt)| seconds.contains(t) && !near.contains(rtt));

@@ -21,11 +21,11 @@ use crate::histogram::Times;
 use crate::host::{self, Connection, Log, Shared};
 use crate::kernel;
 use crate::message::{self, Measured, Message, Outcome};
-use crate::namespace::{self, Host, Refused};
+use crate::namespace::{self, Host, HostError};
 use crate::network::Network;
 use crate::place::{Place, SERVER};
 use crate::programs::{self, Programs};
-use crate::sockets::{self, Asker};
+use crate::sockets::{self, SocketPoller};
 use crate::sys;
 
 /// Before everything less urgent on the machine, but after the kernel's own needs.
@@ -47,14 +47,14 @@ const PROGRESS: Duration = Duration::from_millis(100);
 
 /// Why a run ended early.
 enum Trouble {
-    Refused(Refused),
+    Host(HostError),
     Unbalanced(Unbalanced),
     Io(&'static str, io::Error),
 }
 
-impl From<Refused> for Trouble {
-    fn from(refused: Refused) -> Self {
-        Self::Refused(refused)
+impl From<HostError> for Trouble {
+    fn from(error: HostError) -> Self {
+        Self::Host(error)
     }
 }
 
@@ -79,7 +79,7 @@ pub fn main(
 ) {
     let last = match live(plan, stacks, programs, &parent, pid) {
         Ok(outcome) => Message::Outcome(Box::new(outcome)),
-        Err(Trouble::Refused(Refused { what, source })) => Message::Unavailable {
+        Err(Trouble::Host(HostError { what, source })) => Message::Unavailable {
             hint: hint(&what, &source),
             what: format!("cannot {what}: {source}"),
         },
@@ -183,11 +183,11 @@ fn live(
         let listener = host::listen(number, &flow.group, stack.as_ref());
         listeners.push(listener.map_err(io("make a receiver"))?);
     }
-    let (mut keeper, mut asker) = (None, None);
+    let (mut keeper, mut poller) = (None, None);
     if let Some(programs) = programs {
         senders.give(SERVER, &place.networks())?;
         receivers.give(place.client(), &[(SERVER, 32)])?;
-        asker = Asker::new(&senders, &receivers)?;
+        poller = SocketPoller::new(&senders, &receivers)?;
         // Before there are threads: threads cannot enter another process namespace.
         let hosts = [senders.namespace(), receivers.namespace()];
         keeper = Some(programs::start(programs, place, hosts).map_err(io("start programs"))?);
@@ -230,7 +230,7 @@ fn live(
     let (passed, offered) = (AtomicU64::new(0), AtomicU64::new(0));
     let interval = plan.info.sample_interval;
     let (begin, machine) = (sys::now(), machine_cpu());
-    let asking = &mut asker;
+    let polling = &mut poller;
     let (mut measured, path, code) = std::thread::scope(|scope| -> Result<_, Trouble> {
         let shared = &shared;
         // However this ends, the threads end, too.
@@ -240,7 +240,7 @@ fn live(
         }
         spawn(scope, || shared.probe(&there, &back, PROBES))?;
         spawn(scope, || report(shared, parent, &passed, &offered))?;
-        let watcher = spawn(scope, move || shared.watch(interval, asking))?;
+        let watcher = spawn(scope, move || shared.watch(interval, polling))?;
         // Those still running at the end are ended by their keeper.
         let mut kept = None;
         if let Some((keeper, mut ending)) = keeper {
@@ -283,8 +283,8 @@ fn live(
     })?;
     let ended = path.map_err(io("run the path"))?;
     let (mut talks, mut rows) = network.talks();
-    let told = asker.map(Asker::told).unwrap_or_default();
-    let seen_of_sockets = sockets::lay(told, &mut rows, &mut talks, interval);
+    let states = poller.map(SocketPoller::states).unwrap_or_default();
+    let socket_events = sockets::merge(states, &mut rows, &mut talks, interval);
     network.audit()?;
     measured.machine_cpu = machine_cpu().saturating_sub(machine);
     measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
@@ -294,12 +294,12 @@ fn live(
     measured.locked = grants.locked;
     measured.user_namespace = user_namespace;
     measured.rate = network.rate_error();
-    let seen = network.log;
-    measured.lateness = seen.lateness.times();
-    measured.ingest = seen.ingest.times();
-    measured.answers = seen.answers.times();
-    measured.stalls = seen.stalls.times();
-    measured.stalled = seen.stalled.as_nanos();
+    let path_log = network.log;
+    measured.lateness = path_log.lateness.times();
+    measured.ingest = path_log.ingest.times();
+    measured.answers = path_log.answers.times();
+    measured.stalls = path_log.stalls.times();
+    measured.stalled = path_log.stalled.as_nanos();
     let log = shared.log.into_inner();
     let log = log.unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut samples = log.samples;
@@ -307,25 +307,25 @@ fn live(
         samples.extend(rows);
         samples.sort_by_key(|sample| sample.row.t_ns);
     }
-    let mut events = seen.events;
+    let mut events = path_log.events;
     events.extend(log.events);
-    events.extend(seen_of_sockets);
+    events.extend(socket_events);
     events.sort_by_key(|event| event.t_ns);
     Ok(Outcome {
-        seen: Observations {
+        observations: Observations {
             samples,
-            queues: seen.queues,
+            queues: path_log.queues,
             events,
-            packets: seen.packets,
+            packets: path_log.packets,
             flows: connections
                 .iter()
                 .enumerate()
                 .map(|(flow, connection)| Flow {
-                    acks: seen.acks.get(flow).copied(),
+                    acks: path_log.acks.get(flow).copied(),
                     ..connection.totals()
                 })
                 .collect(),
-            packets_offered: seen.offered,
+            packets_offered: path_log.offered,
             tlp_count,
         },
         measured,

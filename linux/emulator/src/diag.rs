@@ -8,7 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// One socket of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct SocketInfo<'a> {
     /// Its own address.
     pub local: Ipv4Addr,
     /// And port.
@@ -55,7 +55,7 @@ impl Diag {
     }
 
     /// Reports each connection over IPv4, also of an IPv6 socket.
-    pub fn each(&mut self, mut tell: impl FnMut(Found<'_>)) -> io::Result<()> {
+    pub fn each(&mut self, mut visit: impl FnMut(SocketInfo<'_>)) -> io::Result<()> {
         for family in [libc::AF_INET, libc::AF_INET6] {
             let extensions = [INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG];
             let extensions = extensions
@@ -67,13 +67,13 @@ impl Diag {
             body.extend([0; 48]);
             let request = Request::dump(SOCK_DIAG_BY_FAMILY, body);
             self.socket.send(&request.bytes(1))?;
-            while self.answer(&mut tell)? {}
+            while self.next_messages(&mut visit)? {}
         }
         Ok(())
     }
 
     /// Reads the next messages; returns whether there are more.
-    fn answer(&mut self, tell: &mut impl FnMut(Found<'_>)) -> io::Result<bool> {
+    fn next_messages(&mut self, visit: &mut impl FnMut(SocketInfo<'_>)) -> io::Result<bool> {
         let length = io::Read::read(&mut self.socket, &mut self.buffer)?;
         let mut rest = self.buffer.get(..length).unwrap_or_default();
         while let Some((kind, body, after)) = message(rest) {
@@ -86,8 +86,8 @@ impl Diag {
                     return Err(io::Error::from_raw_os_error(-code));
                 }
                 _ => {
-                    if let Some(found) = found(body) {
-                        tell(found);
+                    if let Some(socket) = parse(body) {
+                        visit(socket);
                     }
                 }
             }
@@ -107,7 +107,7 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 }
 
 /// Reads an `inet_diag_msg` and its attributes.
-fn found(body: &[u8]) -> Option<Found<'_>> {
+fn parse(body: &[u8]) -> Option<SocketInfo<'_>> {
     let header = body.first_chunk::<MESSAGE>()?;
     let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let address = |at: usize| {
@@ -117,7 +117,7 @@ fn found(body: &[u8]) -> Option<Found<'_>> {
             _ => Ipv6Addr::from(*bytes.first_chunk::<16>()?).to_ipv4_mapped(),
         }
     };
-    let mut found = Found {
+    let mut socket = SocketInfo {
         local: address(8)?,
         port: port(4),
         other: (address(24)?, port(6)),
@@ -131,18 +131,18 @@ fn found(body: &[u8]) -> Option<Found<'_>> {
         let name = u16::from_ne_bytes(*rest.get(2..)?.first_chunk()?);
         let value = rest.get(4..length)?;
         match name {
-            INET_DIAG_INFO => found.info = value,
+            INET_DIAG_INFO => socket.info = value,
             INET_DIAG_CONG => {
                 let end = value.iter().position(|byte| *byte == 0);
                 let text = value.get(..end.unwrap_or(value.len()))?;
-                found.cc = std::str::from_utf8(text).unwrap_or_default();
+                socket.cc = std::str::from_utf8(text).unwrap_or_default();
             }
-            INET_DIAG_VEGASINFO | INET_DIAG_DCTCPINFO | INET_DIAG_BBRINFO => found.own = value,
+            INET_DIAG_VEGASINFO | INET_DIAG_DCTCPINFO | INET_DIAG_BBRINFO => socket.own = value,
             _ => {}
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Some(found)
+    Some(socket)
 }
 
 #[cfg(test)]
@@ -164,9 +164,9 @@ mod tests {
         let other = client.local_addr().unwrap().port();
         let mut ends = Vec::new();
         let mut diag = Diag::open().unwrap();
-        diag.each(|found| {
-            assert!(!found.cc.is_empty() && found.info.len() > 100);
-            ends.push((found.port, found.other));
+        diag.each(|socket| {
+            assert!(!socket.cc.is_empty() && socket.info.len() > 100);
+            ends.push((socket.port, socket.other));
         })
         .unwrap();
         let local = Ipv4Addr::LOCALHOST;
@@ -182,19 +182,19 @@ mod tests {
         body[24..28].copy_from_slice(&[10, 3, 0, 2]);
         attribute(&mut body, INET_DIAG_CONG, b"cubic\0");
         attribute(&mut body, INET_DIAG_INFO, &[7; 9]);
-        let whole = found(&body).unwrap();
+        let whole = parse(&body).unwrap();
         assert_eq!(
             (whole.port, whole.cc, whole.info),
             (80, "cubic", &[7; 9][..])
         );
         assert_eq!(whole.other, (Ipv4Addr::new(10, 3, 0, 2), 0x1234));
         for length in 0..body.len() {
-            let _ = found(&body[..length]);
+            let _ = parse(&body[..length]);
         }
         for length in [0, 1, 3, 200] {
             let mut bent = body.clone();
             bent[MESSAGE] = length;
-            let _ = found(&bent);
+            let _ = parse(&bent);
         }
     }
 }

@@ -47,7 +47,7 @@ enum State {
 struct Findings(Vec<Value>);
 
 impl Findings {
-    fn add(&mut self, name: &str, state: State, found: impl Into<Value>, fix: &str) {
+    fn add(&mut self, name: &str, state: State, result: impl Into<Value>, fix: &str) {
         let word = match state {
             State::Good => "good",
             State::Lacking => "lacking",
@@ -55,7 +55,7 @@ impl Findings {
         };
         let fix = (state != State::Good).then_some(fix);
         self.0.push(json!({
-            "name": name, "state": word, "found": found.into(), "fix": fix,
+            "name": name, "state": word, "found": result.into(), "fix": fix,
         }));
     }
 }
@@ -84,8 +84,8 @@ pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> Value {
     });
     if !quick && able {
         let rates = try_rates(step);
-        let mut held = rates.iter().filter(|tried| tried["held"] == true);
-        report["highest_rate_bps"] = held
+        let mut sustained = rates.iter().filter(|tried| tried["held"] == true);
+        report["highest_rate_bps"] = sustained
             .next_back()
             .map_or(Value::Null, |r| r["rate_bps"].clone());
         report["rates"] = rates.into();
@@ -141,8 +141,8 @@ fn look_at_limits(findings: &mut Findings) {
         read("/proc/sys/net/core/rmem_max"),
         read("/proc/sys/net/core/wmem_max"),
     );
-    let found = format!("rmem_max {receive}, wmem_max {send}: not in the way of TCP's own tuning");
-    findings.add("socket limits", State::Good, found, "");
+    let result = format!("rmem_max {receive}, wmem_max {send}: not in the way of TCP's own tuning");
+    findings.add("socket limits", State::Good, result, "");
     // Pages; the third value is the maximum for all of TCP.
     let pages: u64 = read("/proc/sys/net/ipv4/tcp_mem")
         .split_whitespace()
@@ -154,11 +154,11 @@ fn look_at_limits(findings: &mut Findings) {
     } else {
         State::Good
     };
-    let found = format!("{} MB for all of TCP", pages * 4096 / 1_000_000);
+    let result = format!("{} MB for all of TCP", pages * 4096 / 1_000_000);
     findings.add(
         "TCP memory",
         state,
-        found,
+        result,
         "sudo sysctl net.ipv4.tcp_mem=\"65536 131072 262144\"",
     );
     let limits = read("/proc/self/limits");
@@ -183,47 +183,46 @@ fn look_at_limits(findings: &mut Findings) {
 }
 
 fn look_at_namespaces(findings: &mut Findings) {
-    let words =
-        |refused: namespace::Refused| format!("cannot {}: {}", refused.what, refused.source);
+    let words = |error: namespace::HostError| format!("cannot {}: {}", error.what, error.source);
     let outcome = trial(|| {
         Ok(match namespace::isolate().map_err(words)? {
             true => "user and network namespaces".to_owned(),
             false => "network namespaces, as root".to_owned(),
         })
     });
-    let (state, found) = graded(outcome, State::Missing);
+    let (state, result) = graded(outcome, State::Missing);
     let fix =
         "sudo sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0";
-    findings.add("namespaces", state, found, fix);
+    findings.add("namespaces", state, result, fix);
     let outcome = trial(|| {
         namespace::isolate().map_err(words)?;
         Tun::open("trial").map_err(|error| error.to_string())?;
         Ok(format!("{DEVICE} opens"))
     });
-    let (state, found) = graded(outcome, State::Missing);
+    let (state, result) = graded(outcome, State::Missing);
     let fix =
         "sudo modprobe tun && sudo chmod 666 /dev/net/tun (in a container: --device /dev/net/tun)";
-    findings.add("TUN devices", state, found, fix);
+    findings.add("TUN devices", state, result, fix);
     let outcome = trial(|| match sys::real_time(1) {
         Ok(()) => Ok("SCHED_FIFO".to_owned()),
         Err(error) => Err(format!("no SCHED_FIFO: {error}")),
     });
-    let (state, found) = graded(outcome, State::Lacking);
+    let (state, result) = graded(outcome, State::Lacking);
     let fix = "echo \"$USER - rtprio 50\" | sudo tee /etc/security/limits.d/paceline.conf, and log in again";
-    findings.add("real-time scheduling", state, found, fix);
+    findings.add("real-time scheduling", state, result, fix);
     let outcome = trial(|| match sys::lock_memory() {
         Ok(()) => Ok("mlockall".to_owned()),
         Err(error) => Err(format!("memory is not locked: {error}")),
     });
-    let (state, found) = graded(outcome, State::Lacking);
+    let (state, result) = graded(outcome, State::Lacking);
     let fix = "echo \"$USER - memlock unlimited\" | sudo tee -a /etc/security/limits.d/paceline.conf, and log in again";
-    findings.add("locked memory", state, found, fix);
+    findings.add("locked memory", state, result, fix);
 }
 
 fn graded(outcome: Result<String, String>, bad: State) -> (State, String) {
     match outcome {
-        Ok(found) => (State::Good, found),
-        Err(found) => (bad, found),
+        Ok(result) => (State::Good, result),
+        Err(result) => (bad, result),
     }
 }
 
@@ -268,7 +267,7 @@ fn look_at_timers(findings: &mut Findings) {
         State::Lacking
     };
     let micros = |nanos: u64| nanos as f64 / 1e3;
-    let found = format!(
+    let result = format!(
         "late by {:.0} us in the median, p99 {:.0} us, at most {:.0} us",
         micros(p50),
         micros(p99),
@@ -277,7 +276,7 @@ fn look_at_timers(findings: &mut Findings) {
     findings.add(
         "timers",
         state,
-        found,
+        result,
         "stop what else the machine does, or allow real-time scheduling",
     );
 }
@@ -295,10 +294,10 @@ fn try_rates(step: &mut dyn FnMut(&str)) -> Vec<Value> {
             tries += 1;
             outcome = try_rate(rate);
         }
-        let held = outcome["held"] == true;
+        let sustained = outcome["held"] == true;
         outcome["tries"] = tries.into();
         tried.push(outcome);
-        if !held {
+        if !sustained {
             break;
         }
     }

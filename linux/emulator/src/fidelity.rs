@@ -11,7 +11,7 @@ use crate::histogram::Times;
 use crate::message::{Measured, Outcome};
 
 /// A figure and its bound in the scenario.
-struct Held {
+struct Check {
     figure: &'static str,
     value: Value,
     bound: Value,
@@ -21,50 +21,50 @@ struct Held {
 
 /// The emulator's own measurements in `run.json`, with the bounds that were exceeded.
 pub fn report(plan: &Plan<'_>, outcome: &Outcome) -> Value {
-    let seen = &outcome.measured;
-    let held = bounds(plan, seen);
-    let beyond: Vec<Value> = held.iter().filter(|held| held.broken).map(told).collect();
-    let allowed = held.iter().filter(|held| held.figure != "device_drops");
+    let measured = &outcome.measured;
+    let check = bounds(plan, measured);
+    let beyond: Vec<Value> = check.iter().filter(|check| check.broken).map(row).collect();
+    let allowed = check.iter().filter(|check| check.figure != "device_drops");
     let allowed: Map<String, Value> = allowed
-        .map(|held| (held.figure.to_owned(), held.bound.clone()))
+        .map(|check| (check.figure.to_owned(), check.bound.clone()))
         .collect();
     let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
-    let rate_error = seen.rate.map(|rate| rate.ratio);
+    let rate_error = measured.rate.map(|rate| rate.ratio);
     // Late packets are not where the plan has them.
-    let late = seen.ingest.p99.zip(seen.lateness.p99);
+    let late = measured.ingest.p99.zip(measured.lateness.p99);
     let queue_error =
         late.map(|(ingest, release)| rate.volume_in(Duration::from_nanos(ingest + release)));
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     json!({
         "trusted": beyond.is_empty(),
         "beyond": beyond,
-        "lateness": times(&seen.lateness),
-        "ingest": times(&seen.ingest),
-        "sampling": times(&seen.sampling),
-        "answers": times(&seen.answers),
+        "lateness": times(&measured.lateness),
+        "ingest": times(&measured.ingest),
+        "sampling": times(&measured.sampling),
+        "answers": times(&measured.answers),
         "stalls": {
-            "count": seen.stalls.count,
-            "total_ns": seen.stalled,
-            "max_ns": seen.stalls.max,
+            "count": measured.stalls.count,
+            "total_ns": measured.stalled,
+            "max_ns": measured.stalls.max,
         },
-        "stalled_ratio": share(seen, seen.stalled),
-        "added_delay_ns": nanos(added_delay(seen)),
+        "stalled_ratio": share(measured, measured.stalled),
+        "added_delay_ns": nanos(added_delay(measured)),
         "rate_asked_bps": rate_error.map(|_| rate.bps()),
         "rate_achieved_bps": rate_error.map(|error| (rate.bps() as f64 * (1.0 - error)).round()),
         "rate_error_ratio": rate_error,
-        "rate_uncertainty_ratio": seen.rate.map(|rate| rate.uncertainty),
-        "busy_bytes": seen.rate.map_or(0, |rate| rate.bytes),
+        "rate_uncertainty_ratio": measured.rate.map(|rate| rate.uncertainty),
+        "busy_bytes": measured.rate.map_or(0, |rate| rate.bytes),
         "queue_error_p99_bytes": queue_error.map(Bytes::get),
-        "device_drops": seen.device_drops,
-        "tlp_count": outcome.seen.tlp_count,
-        "emulator_cpu_ratio": share(seen, seen.emulator_cpu),
-        "hosts_cpu_ratio": share(seen, seen.hosts_cpu),
-        "machine_cpu_ratio": share(seen, seen.machine_cpu) / seen.cores.max(1) as f64,
-        "cores": seen.cores,
-        "wall_ns": seen.wall,
-        "real_time": seen.real_time,
-        "memory_locked": seen.locked,
-        "user_namespace": seen.user_namespace,
+        "device_drops": measured.device_drops,
+        "tlp_count": outcome.observations.tlp_count,
+        "emulator_cpu_ratio": share(measured, measured.emulator_cpu),
+        "hosts_cpu_ratio": share(measured, measured.hosts_cpu),
+        "machine_cpu_ratio": share(measured, measured.machine_cpu) / measured.cores.max(1) as f64,
+        "cores": measured.cores,
+        "wall_ns": measured.wall,
+        "real_time": measured.real_time,
+        "memory_locked": measured.locked,
+        "user_namespace": measured.user_namespace,
         "kernel": kernel.trim(),
         "bounds": allowed,
         "flows": flows(plan, outcome),
@@ -72,20 +72,20 @@ pub fn report(plan: &Plan<'_>, outcome: &Outcome) -> Value {
 }
 
 /// Every figure that has a bound.
-fn bounds(plan: &Plan<'_>, seen: &Measured) -> [Held; 6] {
+fn bounds(plan: &Plan<'_>, measured: &Measured) -> [Check; 6] {
     let bounds = &plan.scenario.run.emulation;
     let ratio = |gain: Gain| f64::from(gain.millionths()) / f64::from(Gain::SCALE);
     // As the bounds themselves are written.
     let micros =
         |time: Option<Duration>| Duration::from_micros(time.unwrap_or_default().as_micros());
-    let lateness = seen.lateness.p99.map(Duration::from_nanos);
-    let added = added_delay(seen);
+    let lateness = measured.lateness.p99.map(Duration::from_nanos);
+    let added = added_delay(measured);
     let rate_error = ratio(bounds.rate_error);
-    let rate = seen.rate.unwrap_or_default();
-    let stalled = share(seen, seen.stalled);
-    let answer = Duration::from_nanos(seen.answers.max);
+    let rate = measured.rate.unwrap_or_default();
+    let stalled = share(measured, measured.stalled);
+    let answer = Duration::from_nanos(measured.answers.max);
     [
-        Held {
+        Check {
             figure: "lateness_p99_ns",
             value: json!(nanos(lateness)),
             bound: json!(bounds.lateness_p99.as_nanos()),
@@ -96,7 +96,7 @@ fn bounds(plan: &Plan<'_>, seen: &Measured) -> [Held; 6] {
                 bounds.lateness_p99
             ),
         },
-        Held {
+        Check {
             figure: "added_delay_ns",
             value: json!(nanos(added)),
             bound: json!(bounds.added_delay.as_nanos()),
@@ -107,9 +107,9 @@ fn bounds(plan: &Plan<'_>, seen: &Measured) -> [Held; 6] {
                 bounds.added_delay
             ),
         },
-        Held {
+        Check {
             figure: "rate_error_ratio",
-            value: json!(seen.rate.map(|rate| rate.ratio)),
+            value: json!(measured.rate.map(|rate| rate.ratio)),
             bound: json!(rate_error),
             broken: rate.ratio.abs() - rate.uncertainty > rate_error,
             message: format!(
@@ -119,17 +119,17 @@ fn bounds(plan: &Plan<'_>, seen: &Measured) -> [Held; 6] {
                 bounds.rate_error
             ),
         },
-        Held {
+        Check {
             figure: "device_drops",
-            value: json!(seen.device_drops),
+            value: json!(measured.device_drops),
             bound: json!(0),
-            broken: seen.device_drops > 0,
+            broken: measured.device_drops > 0,
             message: format!(
                 "the devices dropped {} packets that the path has not seen",
-                seen.device_drops
+                measured.device_drops
             ),
         },
-        Held {
+        Check {
             figure: "stalled_ratio",
             value: json!(stalled),
             bound: json!(ratio(bounds.stalled)),
@@ -140,7 +140,7 @@ fn bounds(plan: &Plan<'_>, seen: &Measured) -> [Held; 6] {
                 bounds.stalled
             ),
         },
-        Held {
+        Check {
             figure: "answer_max_ns",
             value: json!(answer.as_nanos()),
             bound: json!(bounds.answer_max.as_nanos()),
@@ -154,15 +154,15 @@ fn bounds(plan: &Plan<'_>, seen: &Measured) -> [Held; 6] {
     ]
 }
 
-fn told(held: &Held) -> Value {
+fn row(check: &Check) -> Value {
     json!({
-        "figure": held.figure, "value": held.value, "bound": held.bound, "message": held.message,
+        "figure": check.figure, "value": check.value, "bound": check.bound, "message": check.message,
     })
 }
 
 /// The kernel's statistics, flow by flow.
 fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
-    let flows = plan.flows.iter().zip(&outcome.seen.flows);
+    let flows = plan.flows.iter().zip(&outcome.observations.flows);
     let flow = flows.map(|(planned, flow)| {
         let base = i128::from(plan.least_rtt(planned).as_nanos());
         let error = flow.min_rtt.map(|rtt| i128::from(rtt.as_nanos()) - base);
@@ -183,13 +183,13 @@ fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
 
 /// The time that packets wait for the emulator, in both directions: until the path sees them, and
 /// until they leave it.
-fn added_delay(seen: &Measured) -> Option<Duration> {
-    let half = seen.ingest.p50.zip(seen.lateness.p50);
+fn added_delay(measured: &Measured) -> Option<Duration> {
+    let half = measured.ingest.p50.zip(measured.lateness.p50);
     half.map(|(ingest, release)| Duration::from_nanos(2 * (ingest + release)))
 }
 
-fn share(seen: &Measured, part: u64) -> f64 {
-    part as f64 / seen.wall.max(1) as f64
+fn share(measured: &Measured, part: u64) -> f64 {
+    part as f64 / measured.wall.max(1) as f64
 }
 
 fn nanos(time: Option<Duration>) -> Option<u64> {

@@ -6,7 +6,7 @@ use std::io;
 use paceline_tcp::netlink::{Request, RouteMetrics, Routing};
 use paceline_tcp::settings::Stack;
 
-use crate::namespace::{LINK, Refused, sizes};
+use crate::namespace::{HostError, LINK, sizes};
 use crate::place::{BITS, CLIENT_KEY, DEEPEST, Place};
 use crate::tun::Tun;
 
@@ -21,12 +21,12 @@ pub struct Gate {
 
 impl Gate {
     /// Opens one if this process is at the client's end of a session, before it leaves that.
-    pub fn open(stack: &Stack) -> Result<Option<Self>, Refused> {
+    pub fn open(stack: &Stack) -> Result<Option<Self>, HostError> {
         let client = env::var(CLIENT_KEY).ok().and_then(|text| text.parse().ok());
         let Some(outer) = client.and_then(Place::of) else {
             return Ok(None);
         };
-        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        let mut routing = Routing::open().map_err(HostError::at("open a netlink socket"))?;
         if routing.find(LINK).is_err() {
             // The error outside such a place.
             return Ok(None);
@@ -39,7 +39,7 @@ impl Gate {
             let device = match Tun::open(&name) {
                 // The place of another session next to this one.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
-                device => device.map_err(Refused::at("open a device inside a session"))?,
+                device => device.map_err(HostError::at("open a device inside a session"))?,
             };
             let own = place.gate();
             let route = |index| {
@@ -53,17 +53,17 @@ impl Gate {
             routing
                 .find(&name)
                 .and_then(|index| {
-                    routing.ask(&Request::bring_up(index, Some(sizes(stack))))?;
-                    routing.ask(&Request::add_address(index, own))?;
-                    routing.ask(&route(index))
+                    routing.request(&Request::bring_up(index, Some(sizes(stack))))?;
+                    routing.request(&Request::add_address(index, own))?;
+                    routing.request(&route(index))
                 })
-                .map_err(Refused::at("lead a path to the session around it"))?;
+                .map_err(HostError::at("lead a path to the session around it"))?;
             return Ok(Some(Self { device, place }));
         }
         let beside = (1 << BITS) - 1;
         let what = format!(
             "start one more session here (at most {DEEPEST} inside one another, {beside} beside one another)"
         );
-        Err(Refused::at(what)(io::ErrorKind::QuotaExceeded.into()))
+        Err(HostError::at(what)(io::ErrorKind::QuotaExceeded.into()))
     }
 }

@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn of_a_hundred_times() {
-        let mut seen = Histogram::default();
-        assert_eq!(seen.times(), Times::default());
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.times(), Times::default());
         for n in 1..=100 {
-            seen.add(Duration::from_nanos(n));
+            histogram.add(Duration::from_nanos(n));
         }
         let expected = Times {
             count: 100,
@@ -68,20 +68,20 @@ mod tests {
             p99: Some(99),
             max: 100,
         };
-        assert_eq!(seen.times(), expected);
-        seen.add(Duration::from_secs(1));
-        assert_eq!(seen.times().max, 1_000_000_000);
+        assert_eq!(histogram.times(), expected);
+        histogram.add(Duration::from_secs(1));
+        assert_eq!(histogram.times().max, 1_000_000_000);
         // Longer than the bins reach.
-        seen.add(Duration::from_secs(86_400));
-        assert_eq!(seen.times().count, 102);
-        assert_eq!(seen.times().max, 86_400_000_000_000);
+        histogram.add(Duration::from_secs(86_400));
+        assert_eq!(histogram.times().count, 102);
+        assert_eq!(histogram.times().max, 86_400_000_000_000);
     }
 
     #[test]
     fn no_share_is_beyond_the_greatest() {
-        let mut seen = Histogram::default();
-        seen.add(Duration::from_nanos(301_000_001));
-        let times = seen.times();
+        let mut histogram = Histogram::default();
+        histogram.add(Duration::from_nanos(301_000_001));
+        let times = histogram.times();
         assert_eq!((times.p50, times.max), (Some(301_000_001), 301_000_001));
     }
 }

@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use crate::clock::{Clock, STALL};
 use crate::ends::{End, Ends, Stack};
 use crate::histogram::{Histogram, Times};
-use crate::sockets::Asker;
+use crate::sockets::SocketPoller;
 use crate::sys;
 
 /// The port on which receivers listen.
@@ -404,7 +404,7 @@ impl Shared<'_> {
     }
 
     /// Takes rows of all flows at each interval; records how late they were.
-    pub fn watch(&self, interval: Duration, asker: &mut Option<Asker>) -> Times {
+    pub fn watch(&self, interval: Duration, poller: &mut Option<SocketPoller>) -> Times {
         let mut late = Histogram::default();
         let mut next = Instant::ZERO;
         while next <= self.end && !self.over() {
@@ -415,8 +415,8 @@ impl Shared<'_> {
                     state.error.get_or_insert_with(|| error.to_string());
                 }
             }
-            if let Some(asker) = asker {
-                asker.ask(next);
+            if let Some(poller) = poller {
+                poller.poll(next);
             }
             let now = self.now();
             late.add(now.since(next));

@@ -66,13 +66,13 @@ pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
             .err()
             .unwrap_or_default(),
     );
-    let mut say = |key: String, message: &str, hint: &str| {
+    let mut report = |key: String, message: &str, hint: &str| {
         wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
     };
     let doctor = "`paceline doctor` measures what this machine holds";
     if scenario.flow_count() > MOST_FLOWS {
         let message = format!("the emulator runs no more than {MOST_FLOWS} flows");
-        say("flows".into(), &message, "run it in the simulator");
+        report("flows".into(), &message, "run it in the simulator");
     }
     let service = experiment::service(scenario, 0).ok();
     let first = service.as_ref().map(experiment::rate);
@@ -82,7 +82,7 @@ pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
     let too_fast = format!("the emulator runs no faster than {MAX_RATE}");
     for (key, rate) in links.chain(others) {
         if rate.is_some_and(|rate| rate > MAX_RATE) {
-            say(key, &too_fast, doctor);
+            report(key, &too_fast, doctor);
         }
     }
     let plan = experiment::Plan::resolve(scenario, 0, "emu");
@@ -92,11 +92,11 @@ pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
         if let Some(paceline_scenario::RateChange::Absolute(rate)) = rate
             && rate > MAX_RATE
         {
-            say(format!("events[{number}].path.rate"), &too_fast, doctor);
+            report(format!("events[{number}].path.rate"), &too_fast, doctor);
         } else if let Some(paceline_scenario::RateChange::Factor(_)) = rate
             && later.iter().any(|(_, rate)| *rate > MAX_RATE)
         {
-            say(format!("events[{number}].path.rate"), &too_fast, doctor);
+            report(format!("events[{number}].path.rate"), &too_fast, doctor);
         }
     }
     wrong

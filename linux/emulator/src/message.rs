@@ -38,7 +38,7 @@ pub enum Message {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Its rows and totals.
-    pub seen: Observations,
+    pub observations: Observations,
     /// The engine's measurements of itself.
     pub measured: Measured,
     /// When it ended.

@@ -16,14 +16,14 @@ use crate::tun::{DEVICE, Tun};
 
 /// Why the hosts could not be created.
 #[derive(Debug)]
-pub struct Refused {
+pub struct HostError {
     /// The attempted operation.
     pub what: String,
     /// The kernel's reason.
     pub source: io::Error,
 }
 
-impl Refused {
+impl HostError {
     /// An error: `what` was refused.
     pub fn at(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
@@ -33,12 +33,12 @@ impl Refused {
 
 /// Leaves the machine's network for an empty one, as root of a new user namespace or, if that is
 /// not allowed and we are already root, unchanged. Returns whether there is a new user namespace.
-pub fn isolate() -> Result<bool, Refused> {
+pub fn isolate() -> Result<bool, HostError> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     match sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) {
         Ok(()) => {
             let map = |file: &str, text: String| {
-                fs::write(file, text).map_err(Refused::at(format!("write {file}")))
+                fs::write(file, text).map_err(HostError::at(format!("write {file}")))
             };
             // Without it an unprivileged process may not map its group (user_namespaces(7)).
             map("/proc/self/setgroups", "deny".into())?;
@@ -48,7 +48,7 @@ pub fn isolate() -> Result<bool, Refused> {
         }
         Err(refused) => {
             let what = "make a user namespace, nor a network namespace without one";
-            sys::unshare(UnshareFlags::NEWNET).map_err(|_| Refused::at(what)(refused))?;
+            sys::unshare(UnshareFlags::NEWNET).map_err(|_| HostError::at(what)(refused))?;
             Ok(false)
         }
     }
@@ -76,17 +76,19 @@ pub fn sizes(stack: &Stack) -> (u32, u32) {
 
 impl Host {
     /// Makes a host of the namespace that the process is in.
-    fn make(stack: &Stack) -> Result<Self, Refused> {
+    fn make(stack: &Stack) -> Result<Self, HostError> {
         let path = "/proc/thread-self/ns/net";
-        let namespace = File::open(path).map_err(Refused::at(format!("open {path}")))?;
+        let namespace = File::open(path).map_err(HostError::at(format!("open {path}")))?;
         tune(stack)?;
-        let device = Tun::open(LINK).map_err(Refused::at(format!("open {DEVICE}")))?;
-        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
-        let index = routing.find(LINK).map_err(Refused::at("find the device"))?;
+        let device = Tun::open(LINK).map_err(HostError::at(format!("open {DEVICE}")))?;
+        let mut routing = Routing::open().map_err(HostError::at("open a netlink socket"))?;
+        let index = routing
+            .find(LINK)
+            .map_err(HostError::at("find the device"))?;
         routing
-            .ask(&Request::bring_up(LOOPBACK, None))
-            .and_then(|()| routing.ask(&Request::bring_up(index, Some(sizes(stack)))))
-            .map_err(Refused::at("bring the devices up"))?;
+            .request(&Request::bring_up(LOOPBACK, None))
+            .and_then(|()| routing.request(&Request::bring_up(index, Some(sizes(stack)))))
+            .map_err(HostError::at("bring the devices up"))?;
         Ok(Self {
             namespace,
             device,
@@ -95,62 +97,62 @@ impl Host {
     }
 
     /// Creates the host of all senders, with a route for each flow's receiver.
-    pub fn senders(stack: &Stack, routes: &[RouteMetrics]) -> Result<Self, Refused> {
+    pub fn senders(stack: &Stack, routes: &[RouteMetrics]) -> Result<Self, HostError> {
         let host = Self::make(stack)?;
-        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        let mut routing = Routing::open().map_err(HostError::at("open a netlink socket"))?;
         routing
-            .ask(&Request::add_address(host.index, SENDER))
-            .map_err(Refused::at("add an address"))?;
+            .request(&Request::add_address(host.index, SENDER))
+            .map_err(HostError::at("add an address"))?;
         let flows = (0..).zip(routes);
         let flows = flows.map(|(flow, metrics)| (receiver(flow), *metrics));
         let probe = (PROBE, RouteMetrics::default());
         for (to, metrics) in flows.chain([probe]) {
             routing
-                .ask(&Request::add_route(
+                .request(&Request::add_route(
                     host.index,
                     Some(SENDER),
                     (to, 32),
                     metrics,
                 ))
-                .map_err(Refused::at("add a route"))?;
+                .map_err(HostError::at("add a route"))?;
         }
         Ok(host)
     }
 
     /// Creates the host of all receivers, in its own namespace.
-    pub fn receivers(stack: &Stack, ecn: bool) -> Result<Self, Refused> {
-        sys::unshare(UnshareFlags::NEWNET).map_err(Refused::at("make a network namespace"))?;
+    pub fn receivers(stack: &Stack, ecn: bool) -> Result<Self, HostError> {
+        sys::unshare(UnshareFlags::NEWNET).map_err(HostError::at("make a network namespace"))?;
         let host = Self::make(stack)?;
-        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        let mut routing = Routing::open().map_err(HostError::at("open a netlink socket"))?;
         let (network, prefix) = RECEIVERS;
         let metrics = RouteMetrics {
             ecn,
             ..RouteMetrics::default()
         };
         routing
-            .ask(&Request::add_local(network, prefix))
+            .request(&Request::add_local(network, prefix))
             .and_then(|()| {
                 let route = Request::add_route(host.index, None, (SENDER, 32), metrics);
-                routing.ask(&route)
+                routing.request(&route)
             })
-            .map_err(Refused::at("add a route"))?;
+            .map_err(HostError::at("add a route"))?;
         Ok(host)
     }
 
     /// Gives the host a program's address, and routes to the other end.
-    pub fn give(&self, own: Ipv4Addr, there: &[(Ipv4Addr, u8)]) -> Result<(), Refused> {
+    pub fn give(&self, own: Ipv4Addr, there: &[(Ipv4Addr, u8)]) -> Result<(), HostError> {
         self.enter()?;
-        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        let mut routing = Routing::open().map_err(HostError::at("open a netlink socket"))?;
         let routes = there
             .iter()
             .map(|to| Request::add_route(self.index, Some(own), *to, RouteMetrics::default()));
         std::iter::once(Request::add_address(self.index, own))
             .chain(routes)
-            .try_for_each(|request| routing.ask(&request))
-            .map_err(Refused::at("add an address"))?;
+            .try_for_each(|request| routing.request(&request))
+            .map_err(HostError::at("add an address"))?;
         // Sessions inside reach the other end through this host.
         let forwards = "/proc/sys/net/ipv4/ip_forward";
-        fs::write(forwards, "1").map_err(Refused::at(format!("write {forwards}")))?;
+        fs::write(forwards, "1").map_err(HostError::at(format!("write {forwards}")))?;
         // Any user's program may ping.
         let range = "/proc/sys/net/ipv4/ping_group_range";
         let _ = fs::write(range, "0 2147483647");
@@ -163,17 +165,17 @@ impl Host {
     }
 
     /// From now on its connections send one segment per packet.
-    pub fn without_offloads(&self) -> Result<(), Refused> {
+    pub fn without_offloads(&self) -> Result<(), HostError> {
         Routing::open()
-            .and_then(|mut routing| routing.ask(&Request::without_offloads(self.index)))
-            .map_err(Refused::at("turn the device's offloads off"))
+            .and_then(|mut routing| routing.request(&Request::without_offloads(self.index)))
+            .map_err(HostError::at("turn the device's offloads off"))
     }
 
     /// Moves this thread into the host: sockets that it creates belong there.
-    pub fn enter(&self) -> Result<(), Refused> {
+    pub fn enter(&self) -> Result<(), HostError> {
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(io::Error::from)
-            .map_err(Refused::at("enter a namespace"))
+            .map_err(HostError::at("enter a namespace"))
     }
 
     /// Packets that the device has dropped. Moves this thread into the host.
@@ -200,13 +202,13 @@ impl Host {
     }
 }
 
-fn tune(stack: &Stack) -> Result<(), Refused> {
+fn tune(stack: &Stack) -> Result<(), HostError> {
     for (name, value) in settings(stack) {
         let path = format!("/proc/sys/net/ipv4/{name}");
         match fs::write(&path, value) {
             // A kernel that lacks a setting has only one behaviour.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => result.map_err(Refused::at(format!("write {path}")))?,
+            result => result.map_err(HostError::at(format!("write {path}")))?,
         }
     }
     Ok(())

@@ -63,13 +63,13 @@ struct Lane {
 
 /// Data delivered to a receiver and not acknowledged yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Owed {
+struct Unacked {
     packets: u32,
     /// When it got the second packet, which has to be acknowledged at once (RFC 9293 3.8.6.3).
     since: Option<Instant>,
 }
 
-impl Owed {
+impl Unacked {
     fn on_data(&mut self, now: Instant) {
         self.packets += 1;
         if self.packets == 2 {
@@ -96,7 +96,7 @@ pub struct Network<'a> {
     offered: Vec<Instant>,
     lanes: Vec<Lane>,
     trackers: Vec<Tracker>,
-    owed: Vec<Owed>,
+    unacked: Vec<Unacked>,
     /// When receivers want to be called although nothing arrives.
     wakes: Vec<Instant>,
     /// Number of datagrams that each flow has sent.
@@ -155,7 +155,7 @@ impl<'a> Network<'a> {
             links,
             lanes: lanes.into_iter().map(lane).collect(),
             trackers: plan.flows.iter().map(|_| Tracker::default()).collect(),
-            owed: plan.flows.iter().map(|_| Owed::default()).collect(),
+            unacked: plan.flows.iter().map(|_| Unacked::default()).collect(),
             wakes: vec![Instant::MAX; plan.flows.len()],
             datagrams: vec![0; plan.flows.len()],
             script: plan.script.timed.iter().peekable(),
@@ -272,7 +272,7 @@ impl<'a> Network<'a> {
             if number == 0 {
                 self.released();
             }
-            self.tell_drops(number);
+            self.emit_drops(number);
             let Some(frame) = frame else {
                 continue;
             };
@@ -313,8 +313,8 @@ impl<'a> Network<'a> {
         self.late(now.since(due));
         let flow = frame.flow as usize;
         let is_segment = Tcp::read(&frame.bytes).is_some_and(|tcp| tcp.len > 0);
-        if let (true, Some(owed)) = (is_segment, self.owed.get_mut(flow)) {
-            owed.on_data(now);
+        if let (true, Some(unacked)) = (is_segment, self.unacked.get_mut(flow)) {
+            unacked.on_data(now);
         }
         if is_segment || frame.number.is_some() {
             self.record_delivery(now, frame);
@@ -331,8 +331,9 @@ impl<'a> Network<'a> {
         let flow = frame.flow as usize;
         if let (Some(tcp), Some(tracker)) = (Tcp::read(&frame.bytes), self.trackers.get_mut(flow)) {
             tracker.on_ack(now, &tcp);
-            if let (Some(rtt), Some(seen)) = (tracker.rtt(), self.hosts.connections.get(flow)) {
-                seen.rtt.store(rtt.as_nanos(), Relaxed);
+            if let (Some(rtt), Some(connection)) = (tracker.rtt(), self.hosts.connections.get(flow))
+            {
+                connection.rtt.store(rtt.as_nanos(), Relaxed);
             }
             self.record_ack(now, frame.flow, &tcp);
         }
@@ -444,7 +445,7 @@ impl<'a> Network<'a> {
 
     /// A link is offered a packet.
     fn offer(&mut self, now: Instant, number: usize, frame: Frame) {
-        let told = (self.records_packets() || frame.reply).then(|| frame.clone());
+        let copy = (self.records_packets() || frame.reply).then(|| frame.clone());
         let program = self
             .talks
             .is_some()
@@ -464,13 +465,13 @@ impl<'a> Network<'a> {
             self.busy.begin(now, before);
         }
         if let Verdict::Dropped(cause) = verdict {
-            self.dropped(now, program, told.as_ref(), cause);
+            self.dropped(now, program, copy.as_ref(), cause);
         }
-        self.tell_drops(number);
+        self.emit_drops(number);
     }
 
     /// Packets that a queue dropped after accepting them.
-    fn tell_drops(&mut self, number: usize) {
+    fn emit_drops(&mut self, number: usize) {
         while let Some((at, frame, cause)) = self.links.get_mut(number).and_then(Link::next_drop) {
             let program = Some((frame.flow, packet::payload(&frame.bytes)));
             self.dropped(at, program, Some(&frame), cause);
@@ -501,8 +502,8 @@ impl<'a> Network<'a> {
 
     /// An ACK enters its return path.
     fn take_ack(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
-        let owed = self.owed.get_mut(flow as usize);
-        if let Some(time) = owed.and_then(|owed| owed.on_ack(now)) {
+        let unacked = self.unacked.get_mut(flow as usize);
+        if let Some(time) = unacked.and_then(|unacked| unacked.on_ack(now)) {
             self.log.answers.add(time);
         }
         let frame = Frame {
@@ -563,14 +564,14 @@ mod tests {
     #[test]
     fn the_second_packet_is_answered_at_once() {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        let mut owed = Owed::default();
-        owed.on_data(at(1));
+        let mut unacked = Unacked::default();
+        unacked.on_data(at(1));
         // A first packet may wait for the delayed ACK.
-        assert_eq!(owed.on_ack(at(30)), None);
+        assert_eq!(unacked.on_ack(at(30)), None);
         for ms in [31, 33, 34] {
-            owed.on_data(at(ms));
+            unacked.on_data(at(ms));
         }
-        assert_eq!(owed.on_ack(at(38)), Some(Duration::from_millis(5)));
-        assert_eq!(owed.on_ack(at(39)), None);
+        assert_eq!(unacked.on_ack(at(38)), Some(Duration::from_millis(5)));
+        assert_eq!(unacked.on_ack(at(39)), None);
     }
 }

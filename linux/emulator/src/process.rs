@@ -52,18 +52,18 @@ pub fn trial(work: impl FnOnce() -> Result<String, String>) -> Result<String, St
     let run = || -> io::Result<String> {
         let (_child, mut ours) = start(|mut theirs| {
             let _ = sys::die_with_parent();
-            let answer = match work() {
+            let output = match work() {
                 Ok(text) => format!("+{text}"),
                 Err(text) => format!("-{text}"),
             };
-            let _ = theirs.write_all(answer.as_bytes());
+            let _ = theirs.write_all(output.as_bytes());
         })?;
-        let mut answer = String::new();
-        ours.read_to_string(&mut answer)?;
-        Ok(answer)
+        let mut output = String::new();
+        ours.read_to_string(&mut output)?;
+        Ok(output)
     };
     match run() {
-        Ok(answer) => match (answer.strip_prefix('+'), answer.strip_prefix('-')) {
+        Ok(output) => match (output.strip_prefix('+'), output.strip_prefix('-')) {
             (Some(good), _) => Ok(good.to_owned()),
             (_, Some(bad)) => Err(bad.to_owned()),
             _ => Err("the trial died".to_owned()),

@@ -236,8 +236,8 @@ fn listens() -> bool {
         let text = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
         text.lines().skip(1).any(|row| {
             let mut columns = row.split_whitespace().skip(3);
-            let (found, inode) = (columns.next(), columns.nth(5));
-            state.is_none_or(|state| found == Some(state))
+            let (tcp_state, inode) = (columns.next(), columns.nth(5));
+            state.is_none_or(|state| tcp_state == Some(state))
                 && inode.is_some_and(|inode| own.contains(inode))
         })
     };
@@ -247,7 +247,7 @@ fn listens() -> bool {
 
 /// The inodes of the sockets of all processes but this one, which has those of the path.
 fn sockets() -> HashSet<String> {
-    let mut found = HashSet::new();
+    let mut inodes = HashSet::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = process.file_name();
         let number = name.to_str().and_then(|name| name.parse::<u32>().ok());
@@ -263,8 +263,8 @@ fn sockets() -> HashSet<String> {
             let inode = target
                 .to_str()
                 .and_then(|target| target.strip_prefix("socket:[")?.strip_suffix(']'));
-            found.extend(inode.map(str::to_owned));
+            inodes.extend(inode.map(str::to_owned));
         }
     }
-    found
+    inodes
 }

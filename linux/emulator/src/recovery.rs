@@ -21,7 +21,7 @@ use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use self::segment::Answerer;
-use crate::namespace::{self, Host, Refused};
+use crate::namespace::{self, Host, HostError};
 use crate::{process, sys};
 
 /// How many scripts are played in parallel: they mostly wait.
@@ -80,9 +80,9 @@ fn once(script: &Script) -> Result<Trace, String> {
         sys::no_timer_slack();
         // If it is refused, repetitions reveal late packets.
         let _ = sys::real_time(1);
-        namespace::isolate().map_err(refused)?;
+        namespace::isolate().map_err(describe)?;
         let _ = sys::die_with_parent();
-        let host = host(script).map_err(refused)?;
+        let host = host(script).map_err(describe)?;
         let sent = converse(script, &host)?;
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").map_err(words)?;
         // Without the packager's suffix.
@@ -93,8 +93,8 @@ fn once(script: &Script) -> Result<Trace, String> {
     Trace::read(&text).map_err(|line| format!("line {line} of its trace"))
 }
 
-fn refused(refused: Refused) -> String {
-    format!("cannot {}: {}", refused.what, refused.source)
+fn describe(error: HostError) -> String {
+    format!("cannot {}: {}", error.what, error.source)
 }
 
 fn words(error: io::Error) -> String {
@@ -102,7 +102,7 @@ fn words(error: io::Error) -> String {
 }
 
 /// A host whose sockets send one segment per packet, and accept a script's write at once.
-fn host(script: &Script) -> Result<Host, Refused> {
+fn host(script: &Script) -> Result<Host, HostError> {
     let stack = Stack {
         mtu: 1500,
         timestamps: true,
@@ -115,7 +115,7 @@ fn host(script: &Script) -> Result<Host, Refused> {
     let host = Host::senders(&stack, &[metrics])?;
     host.without_offloads()?;
     let path = "/proc/sys/net/ipv4/tcp_wmem";
-    fs::write(path, format!("4096 {BUFFER} {}", i32::MAX)).map_err(|source| Refused {
+    fs::write(path, format!("4096 {BUFFER} {}", i32::MAX)).map_err(|source| HostError {
         what: format!("write {path}"),
         source,
     })?;
@@ -174,10 +174,8 @@ fn converse(script: &Script, host: &Host) -> Result<Vec<Transmission>, String> {
             }
             continue;
         }
-        if let Some(answer) = peer.poll(now) {
-            host.device
-                .write(&answerer.answer(&answer))
-                .map_err(words)?;
+        if let Some(reply) = peer.poll(now) {
+            host.device.write(&answerer.reply(&reply)).map_err(words)?;
             continue;
         }
         if peer.is_over(now) {

@@ -50,7 +50,7 @@ impl Backend for Emulator {
         let stacks = stacks(&plan, &choices);
         let (outcome, last) = emulate(&plan, &stacks, None, watch)?;
         let report = fidelity::report(&plan, &outcome);
-        let run = paceline_tcp::record(plan.info, &plan.flows, outcome.seen, Vec::new());
+        let run = paceline_tcp::record(plan.info, &plan.flows, outcome.observations, Vec::new());
         let run = run.with_qlogs(outcome.qlogs).with_emulation(report);
         Ok((run, last))
     }
@@ -77,16 +77,16 @@ pub fn shell(
         Emulator.check(scenario, &Guests::none())
     };
     if scenario.path.r#return.is_some() {
-        let mut say = |key, message, hint: &str| {
+        let mut refuse = |key, message, hint: &str| {
             wrong.push(scenario.diagnostic(key, message, Some(hint.to_owned())));
         };
         if programs.up.is_some() {
             let message = "the rate of the client's direction is given twice";
-            say("path.return", message, "change path.return.rate instead");
+            refuse("path.return", message, "change path.return.rate instead");
         }
         if scenario.flows.iter().any(|group| group.rtt.is_some()) {
             let message = "programs need all of the path's round trip on its two directions";
-            say("path.return", message, "leave out the flows' own rtt");
+            refuse("path.return", message, "leave out the flows' own rtt");
         }
     }
     if !wrong.is_empty() {
@@ -108,7 +108,7 @@ pub fn shell(
         let _ = sys::take_terminal();
     }
     let talks = outcome.talks.into_iter().map(|talk| talk.totals).collect();
-    let run = paceline_tcp::record(info, &plan.flows, outcome.seen, talks);
+    let run = paceline_tcp::record(info, &plan.flows, outcome.observations, talks);
     let run = run.with_qlogs(outcome.qlogs).with_emulation(report);
     Ok((run, exit))
 }
@@ -187,7 +187,7 @@ fn emulate(
     };
     loop {
         so_far.memory = memory(plan, &so_far);
-        watch.ask(&so_far, None)?;
+        watch.check(&so_far, None)?;
         let ready = sys::poll([PollFd::new(&ours, PollFlags::IN)], PERIOD);
         if ready.map_err(io("wait for the emulator"))? != [true] {
             continue;
@@ -199,7 +199,7 @@ fn emulate(
             }
             Some(Message::Outcome(outcome)) => {
                 so_far.passed = so_far.total;
-                so_far.packets = outcome.seen.packets_offered;
+                so_far.packets = outcome.observations.packets_offered;
                 return Ok((*outcome, so_far));
             }
             Some(Message::Unavailable { what, hint }) => {

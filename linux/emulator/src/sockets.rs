@@ -10,13 +10,13 @@ use paceline_tcp::{Own, Sample};
 use paceline_units::{Duration, Instant};
 
 use crate::conversation::Conversation;
-use crate::diag::{Diag, Found};
+use crate::diag::{Diag, SocketInfo};
 use crate::message::Talk;
-use crate::namespace::{Host, Refused};
+use crate::namespace::{Host, HostError};
 
 /// A socket that has sent data, at one time.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct SocketState {
     at: Instant,
     /// The direction of its data: the conversation, and whether it goes to the server.
     of: (Conversation, bool),
@@ -26,62 +26,62 @@ pub struct Told {
 }
 
 /// Queries both hosts about the sockets of their programs.
-pub struct Asker {
+pub struct SocketPoller {
     server: Diag,
     client: Diag,
-    told: Vec<Told>,
+    states: Vec<SocketState>,
 }
 
-impl Asker {
+impl SocketPoller {
     /// None if the kernel does not answer such queries.
-    pub fn new(server: &Host, client: &Host) -> Result<Option<Self>, Refused> {
+    pub fn new(server: &Host, client: &Host) -> Result<Option<Self>, HostError> {
         let open = |host: &Host| host.enter().map(|()| Diag::open().ok());
         Ok(match (open(server)?, open(client)?) {
             (Some(server), Some(client)) => Some(Self {
                 server,
                 client,
-                told: Vec::new(),
+                states: Vec::new(),
             }),
             _ => None,
         })
     }
 
     /// Queries now, for the sample at `at`.
-    pub fn ask(&mut self, at: Instant) {
+    pub fn poll(&mut self, at: Instant) {
         for (diag, up) in [(&mut self.server, false), (&mut self.client, true)] {
-            let told = &mut self.told;
-            // Without an answer, unknown values stay unknown.
-            let _ = diag.each(|found| told.extend(Told::new(at, up, found)));
+            let states = &mut self.states;
+            // Without a reply, unknown values stay unknown.
+            let _ = diag.each(|socket| states.extend(SocketState::new(at, up, socket)));
         }
     }
 
-    /// All answers.
-    pub fn told(self) -> Vec<Told> {
-        self.told
+    /// The states of all queries.
+    pub fn states(self) -> Vec<SocketState> {
+        self.states
     }
 }
 
-impl Told {
+impl SocketState {
     /// The state of a socket at the client's end, or at the server's; none if it has sent nothing.
-    fn new(at: Instant, up: bool, found: Found<'_>) -> Option<Self> {
-        let (other, port) = found.other;
+    fn new(at: Instant, up: bool, socket: SocketInfo<'_>) -> Option<Self> {
+        let (other, port) = socket.other;
         let (server, client) = if up {
-            (port, found.port)
+            (port, socket.port)
         } else {
-            (found.port, port)
+            (socket.port, port)
         };
-        let cc = found.cc.to_owned();
+        let cc = socket.cc.to_owned();
         let (sample, counts) = decode(
-            found.info,
-            found.own,
+            socket.info,
+            socket.own,
             cc.starts_with("bbr"),
-            mss(found.info),
+            mss(socket.info),
         );
         let of = Conversation {
             protocol: TCP,
             server,
             client,
-            at: if up { found.local } else { other },
+            at: if up { socket.local } else { other },
         };
         (sample.row.sent_packets > 0).then_some(Self {
             at,
@@ -93,7 +93,7 @@ impl Told {
     }
 
     /// Fills in values that packets do not reveal.
-    fn lay(&self, over: &mut Sample) {
+    fn merge(&self, over: &mut Sample) {
         let own = &self.sample.row;
         over.row = SampleRow {
             cwnd_bytes: own.cwnd_bytes,
@@ -111,18 +111,18 @@ impl Told {
 }
 
 /// The states of a flow's sockets.
-struct Spoken<'t> {
+struct FlowStates<'t> {
     talk: &'t mut Talk,
     /// The remaining ones, the next last.
-    coming: Vec<Told>,
-    latest: Option<Told>,
+    coming: Vec<SocketState>,
+    latest: Option<SocketState>,
     rows: Rows,
 }
 
 /// Merges the sockets' states into the rows of their conversations, which are in order of time. A
 /// state holds until the next one, and for an interval after the last.
-pub fn lay(
-    told: Vec<Told>,
+pub fn merge(
+    states: Vec<SocketState>,
     rows: &mut [Sample],
     talks: &mut [Talk],
     interval: Duration,
@@ -132,50 +132,51 @@ pub fn lay(
     for talk in talks {
         if let Some(of) = talk.of {
             places.insert((of, talk.up), talk.totals.flow);
-            let spoken = Spoken {
+            let sockets = FlowStates {
                 coming: Vec::new(),
                 latest: None,
                 rows: Rows::default(),
                 talk,
             };
-            flows.insert(spoken.talk.totals.flow, spoken);
+            flows.insert(sockets.talk.totals.flow, sockets);
         }
     }
-    for one in told.into_iter().rev() {
-        if let Some(spoken) = places.get(&one.of).and_then(|flow| flows.get_mut(flow)) {
-            spoken.coming.push(one);
+    for one in states.into_iter().rev() {
+        if let Some(sockets) = places.get(&one.of).and_then(|flow| flows.get_mut(flow)) {
+            sockets.coming.push(one);
         }
     }
-    for spoken in flows.values_mut() {
+    for sockets in flows.values_mut() {
         // The state that it had at its end.
-        if let Some(last) = spoken.coming.first() {
-            spoken.talk.cc.clone_from(&last.cc);
+        if let Some(last) = sockets.coming.first() {
+            sockets.talk.cc.clone_from(&last.cc);
         }
         // A kernel may not report BBR's state for a closing connection.
-        let is_bbr = |one: &Told| matches!(one.sample.own, Own::Bbr(_));
-        if spoken.coming.iter().any(is_bbr) {
-            let silent = spoken.coming.iter_mut().filter(|one| !is_bbr(one));
+        let is_bbr = |one: &SocketState| matches!(one.sample.own, Own::Bbr(_));
+        if sockets.coming.iter().any(is_bbr) {
+            let silent = sockets.coming.iter_mut().filter(|one| !is_bbr(one));
             silent.for_each(|one| one.sample.own = Own::Hidden);
         }
     }
     let mut events = Vec::new();
     for sample in rows {
-        let Some(spoken) = flows.get_mut(&sample.row.flow) else {
+        let Some(sockets) = flows.get_mut(&sample.row.flow) else {
             continue;
         };
         let now = sample.row.t_ns;
-        while spoken.coming.last().is_some_and(|one| one.at <= now) {
-            spoken.latest = spoken.coming.pop();
+        while sockets.coming.last().is_some_and(|one| one.at <= now) {
+            sockets.latest = sockets.coming.pop();
         }
-        let holds = |one: &&Told| !spoken.coming.is_empty() || now.since(one.at) <= interval;
-        let latest = spoken.latest.as_ref().filter(holds);
-        if let Some(one) = latest.filter(|one| one.cc == spoken.talk.cc) {
-            one.lay(sample);
-            let mut seen = sample.clone();
-            events.extend(spoken.rows.next(&mut seen, one.counts));
+        let holds =
+            |one: &&SocketState| !sockets.coming.is_empty() || now.since(one.at) <= interval;
+        let latest = sockets.latest.as_ref().filter(holds);
+        if let Some(one) = latest.filter(|one| one.cc == sockets.talk.cc) {
+            one.merge(sample);
+            let mut merged = sample.clone();
+            events.extend(sockets.rows.next(&mut merged, one.counts));
         }
     }
-    for Spoken { talk, rows, .. } in flows.into_values() {
+    for FlowStates { talk, rows, .. } in flows.into_values() {
         let Some((_, counts)) = rows.last else {
             continue;
         };
@@ -211,14 +212,14 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    fn told(at: u64, cwnd: u64, rto: u64, up: bool) -> Told {
+    fn state(at: u64, cwnd: u64, rto: u64, up: bool) -> SocketState {
         let row = SampleRow {
             cwnd_bytes: Some(Bytes::new(cwnd)),
             phase: "SlowStart".into(),
             ca_state: "Open".into(),
             ..SampleRow::default()
         };
-        Told {
+        SocketState {
             at: ms(at),
             of: (OF, up),
             cc: "cubic".to_owned(),
@@ -260,12 +261,12 @@ mod tests {
         rows.insert(2, row(10, 4));
         // The client's socket is the other direction's.
         let all = vec![
-            told(9, 100, 0, false),
-            told(9, 1, 0, true),
-            told(19, 150, 1, false),
-            told(31, 200, 1, false),
+            state(9, 100, 0, false),
+            state(9, 1, 0, true),
+            state(19, 150, 1, false),
+            state(31, 200, 1, false),
         ];
-        let events = lay(all, &mut rows, &mut talks, Duration::from_millis(10));
+        let events = merge(all, &mut rows, &mut talks, Duration::from_millis(10));
         let windows: Vec<_> = rows
             .iter()
             .map(|row| row.row.cwnd_bytes.map(Bytes::get))

@@ -177,14 +177,14 @@ impl Routing {
     }
 
     /// Sends a request and waits for its acknowledgment.
-    pub fn ask(&mut self, request: &Request) -> io::Result<()> {
+    pub fn request(&mut self, request: &Request) -> io::Result<()> {
         self.sequence += 1;
         self.socket.send(&request.bytes(self.sequence))?;
         let mut buffer = [0; 4096];
         let length = self.socket.read(&mut buffer)?;
         // An acknowledgment is an error message with the error 0.
-        let answer = buffer.get(..length).and_then(|all| all.get(HEADER..));
-        let code = answer.and_then(|error| error.first_chunk::<4>());
+        let reply = buffer.get(..length).and_then(|all| all.get(HEADER..));
+        let code = reply.and_then(|error| error.first_chunk::<4>());
         match code.map(|code| i32::from_ne_bytes(*code)) {
             Some(0) => Ok(()),
             Some(code) => Err(io::Error::from_raw_os_error(-code)),

@@ -119,12 +119,12 @@ fn visit(sample: &Sample, visitor: &mut Visitor<'_>) {
 pub fn record(
     info: RunInfo,
     flows: &[FlowPlan],
-    seen: Observations,
+    observations: Observations,
     programs: Vec<FlowTotals>,
 ) -> Run {
     let mut fields: Vec<_> = flows.iter().map(fields).collect();
     if !programs.is_empty() {
-        let shown = shown(&seen.samples);
+        let shown = shown(&observations.samples);
         let programs = programs.iter().map(|totals| totals.flow);
         fields.extend(programs.map(|flow| match shown.get(&flow) {
             Some(Own::Bbr(_)) => of(BBR),
@@ -136,22 +136,33 @@ pub fn record(
     let acks = ACK_COUNTERS.iter().filter(|_| returns);
     let counters = SenderStats::COUNTERS.iter().chain(acks);
     let mut recorder = Recorder::new(info, &fields, counters.map(|(name, _)| *name));
-    for sample in seen.samples {
+    for sample in observations.samples {
         let row = sample.row.clone();
         recorder.sample(row, |show| visit(&sample, show));
     }
-    seen.queues.into_iter().for_each(|row| recorder.queue(row));
-    seen.events.into_iter().for_each(|row| recorder.event(row));
-    seen.packets
+    observations
+        .queues
+        .into_iter()
+        .for_each(|row| recorder.queue(row));
+    observations
+        .events
+        .into_iter()
+        .for_each(|row| recorder.event(row));
+    observations
+        .packets
         .into_iter()
         .for_each(|row| recorder.packet(row));
-    let flows = seen.flows.into_iter().zip(flows).map(|(flow, plan)| {
-        let mut totals = flow.totals;
-        let acks = flow.acks.filter(|_| !plan.back.is_empty());
-        let acks = (0..ACK_COUNTERS.len()).map(|which| Some(acks?[which]));
-        totals.counters.extend(acks.filter(|_| returns));
-        totals
-    });
+    let flows = observations
+        .flows
+        .into_iter()
+        .zip(flows)
+        .map(|(flow, plan)| {
+            let mut totals = flow.totals;
+            let acks = flow.acks.filter(|_| !plan.back.is_empty());
+            let acks = (0..ACK_COUNTERS.len()).map(|which| Some(acks?[which]));
+            totals.counters.extend(acks.filter(|_| returns));
+            totals
+        });
     let more = if returns { ACK_COUNTERS.len() } else { 0 };
     let programs = programs.into_iter().map(|mut totals| {
         totals.counters.extend(vec![None; more]);

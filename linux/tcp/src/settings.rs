@@ -77,19 +77,19 @@ pub fn tcp_groups(scenario: &Scenario) -> impl Iterator<Item = &FlowGroup> {
 /// All errors in a scenario for an engine with a kernel's TCP.
 pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
     let mut wrong = experiment::check(scenario);
-    let mut say = |key: String, message: &str, hint: &str| {
+    let mut refuse = |key: String, message: &str, hint: &str| {
         wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
     };
     let sim = "run it in the simulator, or leave it out";
-    for refused in scenario.refused(engine) {
-        say(refused.key, refused.why, sim);
+    for key in scenario.unsupported(engine) {
+        refuse(key.key, key.why, sim);
     }
     for (number, group) in scenario.flows.iter().enumerate() {
         let at = |key: &str| format!("flows[{number}].{key}");
         if group.is_quic() {
             if group.header().get() != UDP_HEADER {
                 let message = "the headers of IPv4 and UDP have 28 bytes";
-                say(at("header"), message, "header = \"28 B\", or leave it out");
+                refuse(at("header"), message, "header = \"28 B\", or leave it out");
             }
             continue;
         }
@@ -104,48 +104,48 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
         if let Some(option) = group.cc.options.keys().find(|option| !taken(option)) {
             let message = "a kernel's controller takes no options from a scenario";
             let load = format!("sudo paceline kernel load --set {option}=VALUE");
-            say(
+            refuse(
                 at(&format!("cc.{option}")),
                 message,
                 if is_bbr3 { &load } else { sim },
             );
         }
-        let held = group.ack.comp_sack_delay;
-        if held.is_some_and(|time| time != COMP_SACK_DELAY) {
+        let delay = group.ack.comp_sack_delay;
+        if delay.is_some_and(|time| time != COMP_SACK_DELAY) {
             let message = "when a kernel's receiver acknowledges cannot be chosen";
-            say(at("ack.comp_sack_delay"), message, sim);
+            refuse(at("ack.comp_sack_delay"), message, sim);
         }
         if group.recovery.min_rto < MIN_INTERVAL {
             let message = "a kernel's shortest retransmission timeout is counted in milliseconds";
-            say(at("recovery.min_rto"), message, "\"1 ms\" or more");
+            refuse(at("recovery.min_rto"), message, "\"1 ms\" or more");
         }
         if asks_for_ecn(group) && group.ecn != EcnFeedback::Classic {
             let message = "the kernel's receiver reports marks by RFC 3168";
-            say(at("ecn"), message, "ecn = \"classic\"");
+            refuse(at("ecn"), message, "ecn = \"classic\"");
         }
         let header = group.header().get();
         if ![HEADER, BARE_HEADER].contains(&header) {
             let message = "the kernel's headers have 52 bytes, or 40 without timestamps";
-            say(at("header"), message, "header = \"52 B\"");
+            refuse(at("header"), message, "header = \"52 B\"");
         } else if group.header()
             != tcp_groups(scenario)
                 .next()
                 .map_or(group.header(), FlowGroup::header)
         {
             let message = "all flows of a run with a kernel's TCP have timestamps, or none";
-            say(at("header"), message, "give all flows the same header");
+            refuse(at("header"), message, "give all flows the same header");
         }
     }
     for (number, event) in scenario.events.iter().enumerate() {
         if let When::Enters { .. } = event.when {
             let message = "a kernel's state is not seen soon enough to act upon it";
             let hint = "give the event a time of the run";
-            say(format!("events[{number}].when"), message, hint);
+            refuse(format!("events[{number}].when"), message, hint);
         }
     }
     if scenario.sample_interval() < MIN_INTERVAL {
         let message = "a kernel's state is read once in a millisecond at most";
-        say("run.sample_interval".into(), message, "\"1 ms\" or more");
+        refuse("run.sample_interval".into(), message, "\"1 ms\" or more");
     }
     wrong
 }
@@ -183,7 +183,9 @@ pub fn stack(scenario: &Scenario) -> Stack {
 pub fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = table.lines().filter_map(|line| line.strip_prefix(group));
     let (names, numbers) = (lines.next()?, lines.next()?);
-    let place = names.split_whitespace().position(|found| found == name)?;
+    let place = names
+        .split_whitespace()
+        .position(|heading| heading == name)?;
     numbers.split_whitespace().nth(place)?.parse().ok()
 }
 

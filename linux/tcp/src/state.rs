@@ -213,8 +213,8 @@ impl Rows {
             ("rto_count", counts.rto),
         ];
         let counters = SenderStats::COUNTERS.iter().map(|(name, _)| {
-            let found = known.iter().find(|(counter, _)| counter == name);
-            found.map(|(_, count)| *count)
+            let entry = known.iter().find(|(counter, _)| counter == name);
+            entry.map(|(_, count)| *count)
         });
         FlowTotals {
             flow,

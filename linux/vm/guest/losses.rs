@@ -27,7 +27,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// Loads the program of a direction ([`wire::Ask::Losses`]).
+    /// Loads the program of a direction ([`wire::Command::Losses`]).
     pub fn load(body: &[u8], direction: u16) -> io::Result<Self> {
         let (lists, rest) = split(body);
         let (all, list) = split(rest);
@@ -49,7 +49,7 @@ impl Losses {
         Ok(losses)
     }
 
-    /// The next list ([`wire::Ask::LossesAt`]), for the packets behind the next `waiting` ones.
+    /// The next list ([`wire::Command::LossesAt`]), for the packets behind the next `waiting` ones.
     pub fn change(&mut self, list: &[u8], waiting: u64) -> io::Result<()> {
         let mut current = [0; 8];
         sys::get_entry(self.current, 0, &mut current)?;

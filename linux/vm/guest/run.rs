@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::RawFd;
-use std::process::Command;
+use std::process;
 
 use crate::flow::{End, Flow, Stage, untag};
 use crate::losses::{self, Losses};
 use crate::sys::{self, Event, PacketRing, Poll, Ring, Shared};
-use crate::wire::{self, Ask, Header, Record, SCRIPT, State, Tell};
+use crate::wire::{self, Command, Header, Record, SCRIPT, State, Report};
 
 /// Time from the last preparation to the start.
 const LEAD: u64 = 1_000_000;
@@ -23,7 +23,7 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    fn tell(&mut self, kind: Tell, number: usize, at: u64, body: &[u8]) {
+    fn append(&mut self, kind: Report, number: usize, at: u64, body: &[u8]) {
         let record = Record { kind: kind as u16, number: number as u16, at, body };
         if self.begin + self.length + record.size() > self.shared.size {
             // The machine is stopped while the host takes it: the run does not notice.
@@ -82,9 +82,9 @@ pub fn run(shared: &Shared) -> io::Result<()> {
     let mut times = [0_u64; 2];
     let mut place = 0;
     while let Some(record) = Record::take(&mut rest) {
-        if record.kind >= Ask::At as u16 {
+        if record.kind >= Command::At as u16 {
             timed.push((place, record));
-        } else if record.kind == Ask::Begin as u16 {
+        } else if record.kind == Command::Begin as u16 {
             let (a, b) = record.body.split_at(8);
             times = [a, b].map(|word| word.try_into().map_or(0, u64::from_le_bytes));
         } else if let Err(error) = run.prepare(&record) {
@@ -113,7 +113,7 @@ fn namespaces() -> io::Result<Vec<RawFd>> {
 }
 
 /// Runs the loader; if the kernel refuses the program, the console has its reason.
-fn load(loader: &mut Command) -> io::Result<()> {
+fn load(loader: &mut process::Command) -> io::Result<()> {
     match loader.status()?.success() {
         true => Ok(()),
         false => Err(io::Error::from_raw_os_error(wire::REFUSES_PROGRAM)),
@@ -134,14 +134,14 @@ impl<'a> Run<'a> {
 
     fn refuse(&mut self, place: usize, error: io::Error) -> io::Result<()> {
         let code = error.raw_os_error().unwrap_or(0);
-        self.log.tell(Tell::Refused, 0, place as u64, &code.to_le_bytes());
+        self.log.append(Report::CommandFailed, 0, place as u64, &code.to_le_bytes());
         Err(error)
     }
 
     fn prepare(&mut self, record: &Record<'a>) -> io::Result<()> {
         let enter = || sys::enter(wire::NAMESPACE_FD + i32::from(record.number));
-        match Ask::of(record.kind) {
-            Some(Ask::File) => {
+        match Command::of(record.kind) {
+            Some(Command::File) => {
                 enter()?;
                 let at = record.body.iter().position(|byte| *byte == 0).unwrap_or(0);
                 let (path, content) = record.body.split_at(at);
@@ -152,8 +152,8 @@ impl<'a> Run<'a> {
                     result => result,
                 }
             }
-            Some(Ask::Netlink) => self.netlink(record.number, record.body),
-            Some(Ask::Plain) => {
+            Some(Command::Netlink) => self.netlink(record.number, record.body),
+            Some(Command::Plain) => {
                 enter()?;
                 let socket = sys::make_socket(2, 2, 0)?;
                 let name = str::from_utf8(record.body).map_err(io::Error::other)?;
@@ -168,33 +168,33 @@ impl<'a> Run<'a> {
                 sys::close_fd(socket);
                 Ok(())
             }
-            Some(Ask::Flow) => {
+            Some(Command::Flow) => {
                 let flow = Flow::new(self.flows.len(), record.body, &self.poll)?;
                 self.flows.push(flow);
                 Ok(())
             }
-            Some(Ask::Query) => {
+            Some(Command::Query) => {
                 self.queries.push((record.number, record.body));
                 Ok(())
             }
-            Some(Ask::Seed) => {
+            Some(Command::Seed) => {
                 sys::seed_random(&File::open("/dev/urandom")?, record.body)
             }
-            Some(Ask::Capture) => {
+            Some(Command::Capture) => {
                 enter()?;
                 self.capture(str::from_utf8(record.body).map_err(io::Error::other)?)
             }
-            Some(Ask::Controller) => {
+            Some(Command::Controller) => {
                 const OBJECT: &str = "/controller.o";
                 fs::write(OBJECT, record.body)?;
                 load(crate::loader().args([OBJECT, wire::BBR3]))
             }
-            Some(Ask::Losses) => {
+            Some(Command::Losses) => {
                 let way = self.losses.get_mut(usize::from(record.number));
                 *way.ok_or(io::ErrorKind::NotFound)? = Some(Losses::load(record.body, record.number)?);
                 Ok(())
             }
-            Some(Ask::Trace) => {
+            Some(Command::Trace) => {
                 self.calls = Some(trace(str::from_utf8(record.body).map_err(io::Error::other)?)?);
                 Ok(())
             }
@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
             if now >= next_sample.min(duration) {
                 self.sample(now.min(duration))?;
                 let rounds = self.log.shared.word(Header::Idle as usize).wrapping_sub(idle);
-                self.log.tell(Tell::Idle, 0, now, &rounds.to_le_bytes());
+                self.log.append(Report::Idle, 0, now, &rounds.to_le_bytes());
                 self.log.shared.set_word(Header::Passed as usize, now);
                 next_sample = (now / interval.max(1) + 1) * interval;
             }
@@ -275,11 +275,11 @@ impl<'a> Run<'a> {
 
     fn act(&mut self, record: &Record<'a>) -> io::Result<()> {
         let number = usize::from(record.number);
-        let ask = Ask::of(record.kind);
-        if ask == Some(Ask::At) {
+        let command = Command::of(record.kind);
+        if command == Some(Command::At) {
             return self.netlink(record.number, record.body);
         }
-        if ask == Some(Ask::LossesAt) {
+        if command == Some(Command::LossesAt) {
             let (joins, list) = losses::split(record.body);
             let waiting = if joins == 1 { self.waiting(number)? } else { 0 };
             let losses = self.losses.get_mut(number).and_then(Option::as_mut);
@@ -289,28 +289,28 @@ impl<'a> Run<'a> {
         let Some(flow) = self.flows.get_mut(number).filter(|flow| flow.stage != Stage::Over) else {
             return Ok(());
         };
-        let done = match ask {
-            Some(Ask::Connect) => {
-                self.log.tell(Tell::Start, number, now, &[]);
+        let done = match command {
+            Some(Command::Connect) => {
+                self.log.append(Report::Start, number, now, &[]);
                 flow.connect(number, &self.poll)
             }
-            Some(Ask::Stop) => {
+            Some(Command::Stop) => {
                 if matches!(flow.stage, Stage::Open | Stage::Draining) {
-                    self.tell_state(number, now);
+                    self.report_state(number, now);
                 }
-                self.log.tell(Tell::Stop, number, now, &[]);
+                self.log.append(Report::Stop, number, now, &[]);
                 self.flows[number].reset();
                 Ok(())
             }
             _ => {
-                match ask {
-                    Some(Ask::Write) => {
+                match command {
+                    Some(Command::Write) => {
                         let bytes = record.body.try_into().map_or(0, u64::from_le_bytes);
                         flow.pending += bytes;
                     }
-                    Some(Ask::Unlimited) => flow.unlimited = true,
-                    Some(Ask::Pause) => flow.unlimited = false,
-                    Some(Ask::Close) => flow.closing = true,
+                    Some(Command::Unlimited) => flow.unlimited = true,
+                    Some(Command::Pause) => flow.unlimited = false,
+                    Some(Command::Close) => flow.closing = true,
                     _ => return Err(io::Error::other("a request that the guest does not know")),
                 }
                 flow.write(number, &self.poll)
@@ -323,7 +323,7 @@ impl<'a> Run<'a> {
     fn broken(&mut self, number: usize, done: io::Result<()>) {
         if let Err(error) = done {
             let code = error.raw_os_error().unwrap_or(0);
-            self.log.tell(Tell::Broken, number, self.now(), &code.to_le_bytes());
+            self.log.append(Report::Broken, number, self.now(), &code.to_le_bytes());
             self.flows[number].reset();
         }
     }
@@ -343,8 +343,8 @@ impl<'a> Run<'a> {
         let flow = &self.flows[number];
         if flow.stage == Stage::Draining && flow.ended {
             let last = flow.last;
-            self.tell_state(number, now);
-            self.log.tell(Tell::Finish, number, last, &[]);
+            self.report_state(number, now);
+            self.log.append(Report::Finish, number, last, &[]);
             self.flows[number].end();
         }
     }
@@ -352,15 +352,15 @@ impl<'a> Run<'a> {
     fn can_write(&mut self, number: usize, now: u64) -> io::Result<()> {
         if self.flows[number].stage == Stage::Connecting {
             self.flows[number].is_connected()?;
-            self.log.tell(Tell::Established, number, now, &[]);
-            self.tell_state(number, now);
+            self.log.append(Report::Established, number, now, &[]);
+            self.report_state(number, now);
         }
         self.flows[number].write(number, &self.poll)
     }
 
-    fn tell_state(&mut self, number: usize, now: u64) {
+    fn report_state(&mut self, number: usize, now: u64) {
         match self.flows[number].state() {
-            Ok(body) => self.log.tell(Tell::Sample, number, now, &body),
+            Ok(body) => self.log.append(Report::Sample, number, now, &body),
             Err(error) => self.broken(number, Err(error)),
         }
     }
@@ -370,7 +370,7 @@ impl<'a> Run<'a> {
         self.captured();
         for number in 0..self.flows.len() {
             if matches!(self.flows[number].stage, Stage::Open | Stage::Draining) {
-                self.tell_state(number, now);
+                self.report_state(number, now);
             }
         }
         let mut buffer = [0; 8192];
@@ -379,7 +379,7 @@ impl<'a> Run<'a> {
             let socket = self.routing[usize::from(namespace)];
             sys::write(socket, message)?;
             let length = sys::read(socket, &mut buffer)?;
-            self.log.tell(Tell::Answer, place, now, &buffer[..length]);
+            self.log.append(Report::Reply, place, now, &buffer[..length]);
         }
         Ok(())
     }
@@ -404,13 +404,13 @@ impl<'a> Run<'a> {
     fn captured(&mut self) {
         while let Some(call) = self.calls.as_mut().and_then(Ring::take) {
             let now = self.now();
-            self.log.tell(Tell::Call, 0, now, &call);
+            self.log.append(Report::Call, 0, now, &call);
         }
         let mut bytes = [0; SNAP];
         for place in 0..self.captures.len() {
             while let Some((packet, real)) = self.captures[place].take(&mut bytes) {
                 let at = real.saturating_sub(self.begin_real);
-                self.log.tell(Tell::Packet, place, at, packet);
+                self.log.append(Report::Packet, place, at, packet);
             }
         }
     }
@@ -419,7 +419,7 @@ impl<'a> Run<'a> {
         for host in [wire::SENDERS, wire::RECEIVERS] {
             let entered = sys::enter(wire::NAMESPACE_FD + i32::from(host));
             let text = entered.and_then(|()| fs::read("/proc/thread-self/net/netstat"));
-            self.log.tell(Tell::Counters, host.into(), now, &text.unwrap_or_default());
+            self.log.append(Report::Counters, host.into(), now, &text.unwrap_or_default());
         }
     }
 }

@@ -210,12 +210,12 @@ path = { rate = "10 Mbit/s", rtt = "40 ms", queue = { kind = "droptail", size = 
     fn a_set_of_options_is_an_object_with_those_constants_and_its_own_name() {
         let chosen = "{ name = \"bbr3-linux\", startup_pacing_gain = 2.89, probe_rtt_mode = \"100 ms\", ecn = true }";
         let same = "{ name = \"bbr3-linux\", startup_pacing_gain = 2.7734 }";
-        let found = controllers(&[chosen, same, chosen, "\"bbr1\""]).unwrap();
+        let resolved = controllers(&[chosen, same, chosen, "\"bbr1\""]).unwrap();
         assert_eq!(
-            found.names,
+            resolved.names,
             ["paceline_bbr3_1", BBR3, "paceline_bbr3_1", "bbr"]
         );
-        let objects: Vec<_> = found.objects().collect();
+        let objects: Vec<_> = resolved.objects().collect();
         let [object] = objects.as_slice() else {
             panic!("one set differs from the default");
         };

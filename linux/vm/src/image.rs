@@ -181,7 +181,7 @@ pub fn images() -> Result<Vec<Image>, RunError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(RunError::io(format!("read {}", cache.display()))(error)),
     };
-    let mut found = Vec::new();
+    let mut images = Vec::new();
     for entry in entries.filter_map(Result::ok) {
         let about = entry.path().join(ABOUT);
         let Ok(text) = fs::read(&about) else {
@@ -191,11 +191,11 @@ pub fn images() -> Result<Vec<Image>, RunError> {
         if let Ok(image) = serde_json::from_slice::<Image>(&text)
             && entry.file_name().to_str() == Some(&image.hash)
         {
-            found.push((made, image));
+            images.push((made, image));
         }
     }
-    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.hash.cmp(&b.1.hash)));
-    Ok(found.into_iter().map(|(_, image)| image).collect())
+    images.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.hash.cmp(&b.1.hash)));
+    Ok(images.into_iter().map(|(_, image)| image).collect())
 }
 
 /// Deletes the snapshot with that hash; returns whether it existed.
@@ -415,8 +415,8 @@ impl Source {
         let builtin: BTreeSet<String> = builtin.lines().filter_map(module_name).collect();
         let mut chosen = Vec::new();
         for name in NEEDED.iter().chain(&WANTED) {
-            let found = self.add(name, &files, &builtin, &mut chosen, 0)?;
-            if !found && NEEDED.contains(name) {
+            let added = self.add(name, &files, &builtin, &mut chosen, 0)?;
+            if !added && NEEDED.contains(name) {
                 let what = format!("Linux {} has no module {name}", self.release);
                 return Err(
                     Unavailable::new(what, "choose a kernel that has it: --kernel FILE").into(),
@@ -580,7 +580,7 @@ fn bbr3_files() -> Vec<Extra> {
 fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
     let libbpf = libbpf?;
     let output = Command::new("ldd").arg(libbpf).output().ok()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut files = vec![
         Extra {
             name: LOAD.into(),
@@ -598,7 +598,7 @@ fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
             bytes: RECORDER_OBJECT.to_vec(),
         },
     ];
-    let paths = needed(&said);
+    let paths = needed(&listing);
     for path in std::iter::once(libbpf).chain(paths.iter().map(Path::new)) {
         let file = path.file_name()?.to_str()?;
         // The kernel starts a program with the linker at the path that the program names.
@@ -616,14 +616,14 @@ fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
 }
 
 /// The files that `ldd` names: `NAME => PATH (0x...)`, or just the linker's path.
-fn needed(said: &str) -> Vec<String> {
+fn needed(listing: &str) -> Vec<String> {
     let path = |line: &str| {
         let line = line.trim();
         let line = line.split_once("=> ").map_or(line, |(_, path)| path);
         let path = line.split_whitespace().next()?;
         path.starts_with('/').then(|| path.to_owned())
     };
-    said.lines().filter_map(path).collect()
+    listing.lines().filter_map(path).collect()
 }
 
 /// The modes of files in the initial file system.
@@ -722,10 +722,10 @@ mod tests {
 
     #[test]
     fn libraries_are_those_that_ldd_names() {
-        let said = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibelf.so.1 => /lib/x/libelf.so.1 (0x00007f)\n\
+        let listing = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibelf.so.1 => /lib/x/libelf.so.1 (0x00007f)\n\
                     \tlibgone.so.1 => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         assert_eq!(
-            needed(said),
+            needed(listing),
             ["/lib/x/libelf.so.1", "/lib64/ld-linux-x86-64.so.2"]
         );
     }

@@ -113,7 +113,7 @@ pub struct Machine {
     child: Child,
     _processor: Option<Processor>,
     commands: ChildStdin,
-    answers: Receiver<Value>,
+    messages: Receiver<Value>,
     shared: File,
     scratch: TempDir,
 }
@@ -198,7 +198,7 @@ impl Machine {
         let (Some(commands), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(RunError::Failed("QEMU has no streams".into()));
         };
-        let (send, answers) = channel();
+        let (send, messages) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if let Ok(value) = serde_json::from_str(&line)
@@ -212,12 +212,12 @@ impl Machine {
             child,
             _processor: processor,
             commands,
-            answers,
+            messages,
             shared,
             scratch,
         };
-        machine.hear(PATIENCE)?;
-        machine.ask("qmp_capabilities", json!({}))?;
+        machine.next_message(PATIENCE)?;
+        machine.execute("qmp_capabilities", json!({}))?;
         Ok(machine)
     }
 
@@ -245,30 +245,30 @@ impl Machine {
         RunError::Failed(format!("{what}{}", self.last_words()))
     }
 
-    fn hear(&mut self, wait: Duration) -> Result<Option<Value>, RunError> {
-        match self.answers.recv_timeout(wait) {
+    fn next_message(&mut self, wait: Duration) -> Result<Option<Value>, RunError> {
+        match self.messages.recv_timeout(wait) {
             Ok(value) => Ok(Some(value)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.failed("QEMU has ended")),
         }
     }
 
-    /// Sends a QMP command; returns the answer.
-    pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, RunError> {
+    /// Sends a QMP command; returns its result.
+    pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, RunError> {
         let line = json!({ "execute": command, "arguments": arguments });
         let sent = writeln!(self.commands, "{line}").and_then(|()| self.commands.flush());
         if sent.is_err() {
             return Err(self.failed("QEMU has ended"));
         }
         loop {
-            let Some(mut answer) = self.hear(PATIENCE)? else {
+            let Some(mut message) = self.next_message(PATIENCE)? else {
                 return Err(self.failed(&format!("QEMU does not answer {command}")));
             };
-            if let Some(error) = answer.get("error") {
+            if let Some(error) = message.get("error") {
                 let why = error["desc"].as_str().unwrap_or("no reason");
                 return Err(self.failed(&format!("QEMU refuses {command}: {why}")));
             }
-            if let Some(value) = answer.get_mut("return") {
+            if let Some(value) = message.get_mut("return") {
                 return Ok(value.take());
             }
         }
@@ -278,28 +278,28 @@ impl Machine {
     /// elapsed time of the run in nanoseconds, and may stop the wait.
     pub fn until_stopped(
         &mut self,
-        look: &mut dyn FnMut(u64) -> Result<(), RunError>,
+        on_progress: &mut dyn FnMut(u64) -> Result<(), RunError>,
     ) -> Result<State, RunError> {
         const PERIOD: Duration = Duration::from_millis(50);
         let now = |machine: &Self| (machine.computed(), Instant::now());
         let (mut alive, mut last) = (now(self), (0, 0));
         loop {
-            if let Some(event) = self.hear(PERIOD)? {
+            if let Some(event) = self.next_message(PERIOD)? {
                 match event["event"].as_str() {
                     Some("STOP") => return self.state(),
                     Some("SHUTDOWN") => return Err(self.failed("the guest has panicked")),
                     _ => continue,
                 }
             }
-            let seen = (self.word(Header::Passed)?, self.word(Header::Idle)?);
-            if seen != last {
-                (alive, last) = (now(self), seen);
+            let progress = (self.word(Header::Passed)?, self.word(Header::Idle)?);
+            if progress != last {
+                (alive, last) = (now(self), progress);
             }
             let (computed, at) = alive;
             if self.computed().saturating_sub(computed) > PATIENCE || at.elapsed() > STANDSTILL {
                 return Err(self.failed("the guest hangs"));
             }
-            look(seen.0)?;
+            on_progress(progress.0)?;
         }
     }
 
@@ -326,7 +326,7 @@ impl Machine {
 
     /// Lets the guest continue.
     pub fn go_on(&mut self) -> Result<(), RunError> {
-        self.ask("cont", json!({})).map(drop)
+        self.execute("cont", json!({})).map(drop)
     }
 
     fn word(&self, place: Header) -> Result<u64, RunError> {
@@ -357,9 +357,9 @@ impl Machine {
         if (at as u64).saturating_add(length as u64) > SHARED {
             return Err(self.failed("the guest says that it has told more than there is room for"));
         }
-        let had = log.len();
-        log.resize(had + length, 0);
-        let rest = log.get_mut(had..).unwrap_or_default();
+        let before = log.len();
+        log.resize(before + length, 0);
+        let rest = log.get_mut(before..).unwrap_or_default();
         let read = self.shared.read_exact_at(rest, at as u64);
         read.map_err(RunError::io("read the shared memory"))
     }
@@ -367,10 +367,10 @@ impl Machine {
     /// Writes the machine's state to a file, and ends it.
     pub fn save(mut self, to: &Path) -> Result<(), RunError> {
         let uri = format!("exec:cat > {}", quoted(to));
-        self.ask("migrate", json!({ "uri": uri }))?;
+        self.execute("migrate", json!({ "uri": uri }))?;
         loop {
-            let answer = self.ask("query-migrate", json!({}))?;
-            match answer["status"].as_str() {
+            let status = self.execute("query-migrate", json!({}))?;
+            match status["status"].as_str() {
                 Some("completed") => return Ok(()),
                 Some("failed" | "cancelled") => {
                     return Err(self.failed("QEMU cannot save its state"));
@@ -386,8 +386,8 @@ impl Machine {
         let mut machine = Self::start(&["-S", "-incoming", &incoming])?;
         let begun = Instant::now();
         loop {
-            let answer = machine.ask("query-status", json!({}))?;
-            if answer["status"].as_str() != Some("inmigrate") {
+            let status = machine.execute("query-status", json!({}))?;
+            if status["status"].as_str() != Some("inmigrate") {
                 break;
             }
             if begun.elapsed() > PATIENCE {

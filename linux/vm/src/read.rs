@@ -10,22 +10,22 @@ use paceline_tcp::{Flow, Observations, Rows, decode};
 use paceline_units::{Bytes, Instant, Rate};
 
 use crate::script::is_up;
-use crate::wire::{IDLE_ROUND, QUERIES, Record, Tell};
+use crate::wire::{IDLE_ROUND, QUERIES, Record, Report};
 
 /// The results of a run.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Results {
     pub outcome: Observations,
     /// How busy the guest's processor was: over the run, and in the busiest second.
     pub busy: f64,
     pub busiest: f64,
-    /// A request of the script that was refused: its place, the system's error number.
-    pub refused: Option<(u64, i32)>,
+    /// A command of the script that failed: its place, the system's error number.
+    pub failed_command: Option<(u64, i32)>,
 }
 
 /// A flow as reported in its log records.
 #[derive(Default)]
-struct Told {
+struct FlowState {
     /// Its sender is on the receivers' host.
     up: bool,
     rows: Rows,
@@ -47,13 +47,13 @@ struct Counters {
 }
 
 /// Reads the whole log.
-pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
-    let mut seen = Seen::default();
-    let told = |flow| Told {
+pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
+    let mut results = Results::default();
+    let state = |flow| FlowState {
         up: is_up(flow),
-        ..Told::default()
+        ..FlowState::default()
     };
-    let mut flows: Vec<Told> = plan.flows.iter().map(told).collect();
+    let mut flows: Vec<FlowState> = plan.flows.iter().map(state).collect();
     let mut answers = [Counters::default(); QUERIES];
     let mut idle = Idle::default();
     let mut queues = Queues::new(plan);
@@ -62,29 +62,33 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
         let at = Instant::from_nanos(record.at);
         let number = u32::from(record.number);
         let mut event = |kind| {
-            seen.outcome
+            results
+                .outcome
                 .events
                 .push(EventRow::new(at, Some(number), kind))
         };
         let flow = flows.get_mut(usize::from(record.number));
-        match (Tell::of(record.kind), flow) {
-            (Some(Tell::Start), _) => event(EventKind::Start),
-            (Some(Tell::Established), _) => event(EventKind::Established),
-            (Some(Tell::Stop), _) => event(EventKind::Stop),
-            (Some(Tell::Finish), Some(flow)) => {
+        match (Report::of(record.kind), flow) {
+            (Some(Report::Start), _) => event(EventKind::Start),
+            (Some(Report::Established), _) => event(EventKind::Established),
+            (Some(Report::Stop), _) => event(EventKind::Stop),
+            (Some(Report::Finish), Some(flow)) => {
                 event(EventKind::Finish);
                 flow.finished = Some(at);
             }
-            (Some(Tell::Broken), Some(flow)) => {
+            (Some(Report::Broken), Some(flow)) => {
                 let error = std::io::Error::from_raw_os_error(code(record.body));
                 let row = EventRow::new(at, Some(number), EventKind::Error);
-                seen.outcome.events.push(row.between("", error.to_string()));
+                results
+                    .outcome
+                    .events
+                    .push(row.between("", error.to_string()));
                 flow.error = Some(error.to_string());
             }
-            (Some(Tell::Sample), Some(flow)) => {
-                sample(plan, &record, flow, &mut seen.outcome);
+            (Some(Report::Sample), Some(flow)) => {
+                sample(plan, &record, flow, &mut results.outcome);
             }
-            (Some(Tell::Answer), _) => {
+            (Some(Report::Reply), _) => {
                 let (link, place) = (
                     usize::from(record.number) / QUERIES,
                     usize::from(record.number) % QUERIES,
@@ -94,23 +98,25 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
                 if place + 1 == QUERIES {
                     let row = queues.row(at, link, &answers);
                     if link == 0 {
-                        seen.outcome.packets_offered = row.offered_packets;
+                        results.outcome.packets_offered = row.offered_packets;
                     }
-                    seen.outcome.queues.push(row);
+                    results.outcome.queues.push(row);
                 }
             }
-            (Some(Tell::Packet), _) => {
+            (Some(Report::Packet), _) => {
                 let rows = plan
                     .scenario
                     .run
                     .record
                     .packets
-                    .then_some(&mut seen.outcome.packets);
+                    .then_some(&mut results.outcome.packets);
                 packet(&record, &mut flows, rows);
             }
-            (Some(Tell::Refused), _) => seen.refused = Some((record.at, code(record.body))),
-            (Some(Tell::Idle), _) => idle.at(record.at, long(record.body, 0)),
-            (Some(Tell::Counters), _) => {
+            (Some(Report::CommandFailed), _) => {
+                results.failed_command = Some((record.at, code(record.body)))
+            }
+            (Some(Report::Idle), _) => idle.at(record.at, long(record.body, 0)),
+            (Some(Report::Counters), _) => {
                 let table = String::from_utf8_lossy(record.body);
                 let here = counter(&table, "TcpExt:", "TCPLossProbes");
                 probes = probes.map_or(here, |others: u64| Some(others + here?));
@@ -118,23 +124,23 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
             _ => {}
         }
     }
-    seen.outcome.tlp_count = probes;
-    seen.outcome.events.extend(queues.events);
-    seen.outcome.events.sort_by_key(|event| event.t_ns);
-    seen.outcome.packets.sort_by_key(|packet| packet.t_ns);
-    (seen.busy, seen.busiest) = idle.busy();
-    let flow = |(number, told): (u32, Told)| Flow {
-        totals: told
+    results.outcome.tlp_count = probes;
+    results.outcome.events.extend(queues.events);
+    results.outcome.events.sort_by_key(|event| event.t_ns);
+    results.outcome.packets.sort_by_key(|packet| packet.t_ns);
+    (results.busy, results.busiest) = idle.busy();
+    let flow = |(number, state): (u32, FlowState)| Flow {
+        totals: state
             .rows
-            .totals(number, Bytes::new(told.goodput), told.finished),
-        error: told.error,
+            .totals(number, Bytes::new(state.goodput), state.finished),
+        error: state.error,
         ..Flow::default()
     };
-    seen.outcome.flows = (0..).zip(flows).map(flow).collect();
-    seen
+    results.outcome.flows = (0..).zip(flows).map(flow).collect();
+    results
 }
 
-fn sample(plan: &Plan<'_>, record: &Record<'_>, told: &mut Told, outcome: &mut Observations) {
+fn sample(plan: &Plan<'_>, record: &Record<'_>, state: &mut FlowState, outcome: &mut Observations) {
     let Some(flow) = plan.flows.get(usize::from(record.number)) else {
         return;
     };
@@ -145,17 +151,17 @@ fn sample(plan: &Plan<'_>, record: &Record<'_>, told: &mut Told, outcome: &mut O
     };
     let own = rest.get(..lengths[1]).unwrap_or_default();
     let (mut sample, counts) = decode(info, own, is_bbr(flow), flow.mss);
-    told.goodput = long(record.body, 0);
+    state.goodput = long(record.body, 0);
     sample.row.t_ns = Instant::from_nanos(record.at);
     sample.row.flow = u32::from(record.number);
-    sample.row.goodput_bytes = Bytes::new(told.goodput);
-    sample.row.rtt_ns = told.tracker.rtt();
-    outcome.events.extend(told.rows.next(&mut sample, counts));
+    sample.row.goodput_bytes = Bytes::new(state.goodput);
+    sample.row.rtt_ns = state.tracker.rtt();
+    outcome.events.extend(state.rows.next(&mut sample, counts));
     outcome.samples.push(sample);
 }
 
 /// A captured packet: it gives RTT samples, and has rows if packets are recorded.
-fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketRow>>) {
+fn packet(record: &Record<'_>, flows: &mut [FlowState], rows: Option<&mut Vec<PacketRow>>) {
     const ETHERNET: usize = 14;
     let at = Instant::from_nanos(record.at);
     let bytes = record.body.get(ETHERNET..).unwrap_or_default();
@@ -170,13 +176,13 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
         None => (false, read(false)),
     };
     let Some((number, tcp)) = packet else { return };
-    let Some(told) = flows.get_mut(number as usize) else {
+    let Some(state) = flows.get_mut(number as usize) else {
         return;
     };
-    let at_sender = (record.number == 0) != told.up;
-    if down != told.up {
+    let at_sender = (record.number == 0) != state.up;
+    if down != state.up {
         let kind = match at_sender {
-            true => match told.tracker.on_data(at, &tcp) {
+            true => match state.tracker.on_data(at, &tcp) {
                 0 => PacketKind::Send,
                 _ => PacketKind::Retransmit,
             },
@@ -188,7 +194,7 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
                     at,
                     number,
                     kind,
-                    told.tracker.start_of(&tcp),
+                    state.tracker.start_of(&tcp),
                     tcp.len.into(),
                 )
             };
@@ -198,9 +204,9 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
             }
         }
     } else if at_sender {
-        told.tracker.on_ack(at, &tcp);
+        state.tracker.on_ack(at, &tcp);
         if !tcp.syn {
-            rows.extend(told.tracker.ack_rows(at, number, &tcp));
+            rows.extend(state.tracker.ack_rows(at, number, &tcp));
         }
     }
 }
@@ -351,12 +357,12 @@ impl<'a> Queues<'a> {
 #[derive(Default)]
 struct Idle {
     /// Times and rounds, at each sample.
-    seen: Vec<(u64, u64)>,
+    rounds_at: Vec<(u64, u64)>,
 }
 
 impl Idle {
     fn at(&mut self, time: u64, rounds: u64) {
-        self.seen.push((time, rounds));
+        self.rounds_at.push((time, rounds));
     }
 
     /// Over the whole run, and in the busiest second.
@@ -366,12 +372,12 @@ impl Idle {
             let (time, rounds) = (to.0 - from.0, to.1.saturating_sub(from.1));
             1.0 - (rounds * IDLE_ROUND) as f64 / time.max(1) as f64
         };
-        let (Some(first), Some(last)) = (self.seen.first(), self.seen.last()) else {
+        let (Some(first), Some(last)) = (self.rounds_at.first(), self.rounds_at.last()) else {
             return (0.0, 0.0);
         };
         let mut busiest: f64 = 0.0;
         let mut from = *first;
-        for now in &self.seen {
+        for now in &self.rounds_at {
             if now.0 - from.0 >= SECOND {
                 busiest = busiest.max(between(from, *now));
                 from = *now;
@@ -404,10 +410,10 @@ mod tests {
         let own = attribute(4, &words(&[1500, 1, 1, 0, 0, 0, 7, 0, 0]));
         let stats = attribute(7, &[basic, queue, own].concat());
         let message = [vec![0; 36], attribute(1, b"codel\0"), stats].concat();
-        let seen = counters(&message);
-        assert_eq!((seen.bytes, seen.packets), (9000, 6));
+        let parsed = counters(&message);
+        assert_eq!((parsed.bytes, parsed.packets), (9000, 6));
         assert_eq!(
-            (seen.waiting, seen.backlog, seen.drops, seen.marks),
+            (parsed.waiting, parsed.backlog, parsed.drops, parsed.marks),
             (2, 3000, 5, 7)
         );
         for length in 0..message.len() {
@@ -429,18 +435,21 @@ mod tests {
         "#;
         let scenario = paceline_experiment::parse(text, "test", &[]).unwrap();
         let plan = Plan::resolve(&scenario, 1, "vm").unwrap();
-        let record = |tell, at| Record {
-            kind: tell as u16,
+        let record = |report, at| Record {
+            kind: report as u16,
             number: 0,
             at,
             body: &[],
         };
-        let log: Vec<u8> = [record(Tell::Start, 0), record(Tell::Finish, 2_000_000_000)]
-            .iter()
-            .flat_map(Record::head)
-            .collect();
-        let seen = read(&plan, &log);
-        let run = paceline_tcp::record(plan.info, &plan.flows, seen.outcome, Vec::new());
+        let log: Vec<u8> = [
+            record(Report::Start, 0),
+            record(Report::Finish, 2_000_000_000),
+        ]
+        .iter()
+        .flat_map(Record::head)
+        .collect();
+        let results = read(&plan, &log);
+        let run = paceline_tcp::record(plan.info, &plan.flows, results.outcome, Vec::new());
         assert_eq!(run.metric("rto_count"), Some(0.0));
         let metrics = &run.flows()[0].metrics;
         let took = metrics.iter().find(|metric| metric.name == "completion_ns");

@@ -13,9 +13,9 @@ use crate::check::check;
 use crate::image::{BBR3_MODULE, Image, images};
 use crate::losses;
 use crate::machine::{Machine, version};
-use crate::read::{Seen, read};
+use crate::read::{Results, read};
 use crate::script::script;
-use crate::wire::{Ask, REFUSES_PROGRAM, Record, State, Tell};
+use crate::wire::{Command, REFUSES_PROGRAM, Record, Report, State};
 
 /// Above this the guest's own work delays packets: the run is not reliable.
 const MOST_BUSY: f64 = 0.6;
@@ -110,24 +110,24 @@ impl Backend for Vm {
         let plan = plan(scenario, seed)?;
         let image = image(scenario).map_err(of_machine)?;
         let (log, mut so_far) = carry_out(&plan, &image, None, watch).map_err(of_machine)?;
-        let seen = read(&plan, &log);
-        if seen.busiest > MOST_BUSY {
-            return Err(too_busy(&plan, &seen));
+        let results = read(&plan, &log);
+        if results.busiest > MOST_BUSY {
+            return Err(too_busy(&plan, &results));
         }
         so_far.passed = so_far.total;
-        so_far.packets = seen.outcome.packets_offered;
+        so_far.packets = results.outcome.packets_offered;
         let emulation = json!({
             "trusted": true,
             "beyond": [],
             "kernel": image.kernel,
             "qemu": image.qemu,
             "snapshot": image.hash,
-            "busy_ratio": rounded(seen.busy),
-            "busiest_second_ratio": rounded(seen.busiest),
-            "tlp_count": seen.outcome.tlp_count,
+            "busy_ratio": rounded(results.busy),
+            "busiest_second_ratio": rounded(results.busiest),
+            "tlp_count": results.outcome.tlp_count,
             "flows": flows(&plan),
         });
-        let run = paceline_tcp::record(plan.info, &plan.flows, seen.outcome, Vec::new());
+        let run = paceline_tcp::record(plan.info, &plan.flows, results.outcome, Vec::new());
         Ok((run.with_emulation(emulation), so_far))
     }
 }
@@ -162,13 +162,13 @@ fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }
 
-fn too_busy(plan: &Plan<'_>, seen: &Seen) -> RunError {
+fn too_busy(plan: &Plan<'_>, results: &Results) -> RunError {
     let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
-    let fits = (rate.bps() as f64 * MOST_BUSY / seen.busiest / 1e6).floor();
+    let fits = (rate.bps() as f64 * MOST_BUSY / results.busiest / 1e6).floor();
     RunError::Failed(format!(
         "the guest's processor was {:.0} % busy in its busiest second, and {:.0} % is allowed: its own work would \
          delay packets; about {fits} Mbit/s would fit",
-        100.0 * seen.busiest,
+        100.0 * results.busiest,
         100.0 * MOST_BUSY
     ))
 }
@@ -222,7 +222,7 @@ pub fn trace(scenario: &Scenario, seed: u64, watch: &mut Watch<'_>) -> Result<Tr
     let mut calls = Vec::new();
     let mut rest = log.as_slice();
     while let Some(record) = Record::take(&mut rest) {
-        if Tell::of(record.kind) == Some(Tell::Call) {
+        if Report::of(record.kind) == Some(Report::Call) {
             calls.extend(record.body);
         }
     }
@@ -259,27 +259,27 @@ fn carry_out(
     let mut log = Vec::new();
     loop {
         machine.go_on()?;
-        let mut look = |passed| {
+        let mut on_progress = |passed| {
             so_far.passed = Duration::from_nanos(passed).min(so_far.total);
             so_far.memory = memory(fixed, log.len() as u64);
-            watch.ask(&so_far, None)
+            watch.check(&so_far, None)
         };
-        let state = machine.until_stopped(&mut look)?;
+        let state = machine.until_stopped(&mut on_progress)?;
         machine.take(script.len(), &mut log)?;
         match state {
             State::Full => {}
             State::Done => return Ok((log, so_far)),
-            State::Ready | State::Failed => return Err(refused(plan, &script, &log, &machine)),
+            State::Ready | State::Failed => return Err(failure(plan, &script, &log, &machine)),
         }
     }
 }
 
 /// The memory of a run when the guest's log has this many bytes.
-fn memory(fixed: u64, told: u64) -> Memory {
+fn memory(fixed: u64, log_bytes: u64) -> Memory {
     // The log, the rows that are read from it, and the columns.
     const COPIES: u64 = 3;
     let record = Held {
-        samples: told.saturating_mul(COPIES),
+        samples: log_bytes.saturating_mul(COPIES),
         ..Held::default()
     };
     Memory {
@@ -290,21 +290,21 @@ fn memory(fixed: u64, told: u64) -> Memory {
 }
 
 /// Why the guest gave up.
-fn refused(plan: &Plan<'_>, script: &[u8], log: &[u8], machine: &Machine) -> RunError {
-    let Some((place, code)) = read(plan, log).refused else {
+fn failure(plan: &Plan<'_>, script: &[u8], log: &[u8], machine: &Machine) -> RunError {
+    let Some((place, code)) = read(plan, log).failed_command else {
         return machine.failed("the guest gave up");
     };
     let mut rest = script;
     let records = std::iter::from_fn(|| Record::take(&mut rest));
-    let ask = records
-        .map(|record| Ask::of(record.kind))
+    let command = records
+        .map(|record| Command::of(record.kind))
         .nth(place as usize)
         .flatten();
-    match (ask, code) {
-        (Some(Ask::Trace), REFUSES_PROGRAM) => machine.failed(&format!(
+    match (command, code) {
+        (Some(Command::Trace), REFUSES_PROGRAM) => machine.failed(&format!(
             "the guest's kernel refuses the recorder; {RECORDING}"
         )),
-        (Some(Ask::Controller), REFUSES_PROGRAM) => {
+        (Some(Command::Controller), REFUSES_PROGRAM) => {
             machine.failed("the guest's kernel refuses BBRv3 with these options")
         }
         _ => machine.failed(&format!("the guest's kernel refuses request {place}")),

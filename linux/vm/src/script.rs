@@ -12,7 +12,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Loss, Rate, Rng, Site};
 use crate::bbr3::Controllers;
 use crate::losses::Losses;
 use crate::network::{self, Direction, Placed, Queue, Way};
-use crate::wire::{self, Ask, Record};
+use crate::wire::{self, Command, Record};
 
 /// Flows start up to this much later than the scenario says, depending on the seed.
 pub const START_OFFSET: Duration = Duration::from_millis(10);
@@ -32,7 +32,7 @@ const NETEM: u64 = 0x6c6f_7373_6573;
 struct Script(Vec<u8>);
 
 impl Script {
-    fn push(&mut self, kind: Ask, number: u16, at: Instant, body: &[u8]) {
+    fn push(&mut self, kind: Command, number: u16, at: Instant, body: &[u8]) {
         let record = Record {
             kind: kind as u16,
             number,
@@ -44,13 +44,18 @@ impl Script {
         self.0.resize(self.0.len().next_multiple_of(8), 0);
     }
 
-    fn ask(&mut self, (namespace, request): &Placed) {
-        self.push(Ask::Netlink, *namespace, Instant::ZERO, &request.bytes(1));
+    fn netlink(&mut self, (namespace, request): &Placed) {
+        self.push(
+            Command::Netlink,
+            *namespace,
+            Instant::ZERO,
+            &request.bytes(1),
+        );
     }
 
     fn file(&mut self, namespace: u16, path: &str, content: &str) {
         let body = [path.as_bytes(), &[0], content.as_bytes()].concat();
-        self.push(Ask::File, namespace, Instant::ZERO, &body);
+        self.push(Command::File, namespace, Instant::ZERO, &body);
     }
 }
 
@@ -130,13 +135,13 @@ fn plain_back(plan: &Plan<'_>, rtt: Duration, new: bool) -> Vec<Placed> {
 }
 
 /// A command at a time.
-type Timed = (Instant, Ask, u16, Vec<u8>);
+type Timed = (Instant, Command, u16, Vec<u8>);
 
 /// The script of a run. With `traced`, the calls of functions whose names begin so are recorded.
 pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) -> Vec<u8> {
     let mut script = Script::default();
     if let Some(functions) = traced {
-        script.push(Ask::Trace, 0, Instant::ZERO, functions.as_bytes());
+        script.push(Command::Trace, 0, Instant::ZERO, functions.as_bytes());
     }
     let scenario = plan.scenario;
     let mtu = scenario.path.mtu;
@@ -144,15 +149,15 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     let seed: Vec<u8> = (0..4)
         .flat_map(|_| rng.below(u64::MAX).to_le_bytes())
         .collect();
-    script.push(Ask::Seed, 0, Instant::ZERO, &seed);
+    script.push(Command::Seed, 0, Instant::ZERO, &seed);
     for object in controllers.objects() {
-        script.push(Ask::Controller, 0, Instant::ZERO, &object);
+        script.push(Command::Controller, 0, Instant::ZERO, &object);
     }
     for request in network::devices(u32::try_from(mtu.get()).unwrap_or(u32::MAX)) {
-        script.ask(&request);
+        script.netlink(&request);
     }
     for (namespace, name) in network::names() {
-        script.push(Ask::Plain, namespace, Instant::ZERO, name.as_bytes());
+        script.push(Command::Plain, namespace, Instant::ZERO, name.as_bytes());
     }
     for namespace in [wire::ROUTER, wire::DELAY] {
         script.file(namespace, "/proc/sys/net/ipv4/ip_forward", "1");
@@ -167,7 +172,7 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     let metrics = |flow: &FlowPlan| (settings::metrics(&flow.group), is_up(flow));
     let flows: Vec<_> = plan.flows.iter().map(metrics).collect();
     for request in network::routes(&flows) {
-        script.ask(&request);
+        script.netlink(&request);
     }
     let mut paths: Vec<_> = directions(plan)
         .map(|(link, direction)| path(plan, link, direction))
@@ -180,54 +185,59 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     for (path, losses) in paths.iter().zip(&losses) {
         let direction = path.direction;
         if path.is_limited {
-            script.ask(&network::bucket(direction, path.rate, &path.queue, true));
-            script.ask(&network::queue(direction, &path.queue));
+            script.netlink(&network::bucket(direction, path.rate, &path.queue, true));
+            script.netlink(&network::queue(direction, &path.queue));
         } else {
-            script.ask(&network::counter(direction));
+            script.netlink(&network::counter(direction));
         }
         let bands = bands.iter().filter(|_| direction == Direction::Back);
-        bands.for_each(|request| script.ask(request));
+        bands.for_each(|request| script.netlink(request));
         for request in path.way(plan, true) {
-            script.ask(&request);
+            script.netlink(&request);
         }
         if let Some(losses) = losses {
             let body = losses.first(path.loss);
-            script.push(Ask::Losses, direction as u16, Instant::ZERO, &body);
+            script.push(Command::Losses, direction as u16, Instant::ZERO, &body);
             for request in network::losses(direction) {
-                script.ask(&request);
+                script.netlink(&request);
             }
         }
     }
     if let [path] = &paths[..] {
         let delays = plain_back(plan, path.rtt, true);
         for request in bands.iter().chain(&delays) {
-            script.ask(request);
+            script.netlink(request);
         }
     }
     for (path, losses) in paths.iter().zip(&losses) {
         let queries = network::queries(path.direction, path.is_limited, losses.is_some());
         for (namespace, request) in queries {
-            script.push(Ask::Query, namespace, Instant::ZERO, &request.bytes(1));
+            script.push(Command::Query, namespace, Instant::ZERO, &request.bytes(1));
         }
     }
     // RTTs are measured at the senders; a record of packets needs the receivers' side, too.
     let both = scenario.run.record.packets || plan.flows.iter().any(is_up);
     let captures = if both { 2 } else { 1 };
     for (namespace, device) in network::CAPTURES.iter().take(captures) {
-        script.push(Ask::Capture, *namespace, Instant::ZERO, device.as_bytes());
+        script.push(
+            Command::Capture,
+            *namespace,
+            Instant::ZERO,
+            device.as_bytes(),
+        );
     }
     let groups = scenario.flows.iter().zip(&controllers.names);
     let names = groups.flat_map(|(group, name)| std::iter::repeat_n(name, group.count as usize));
     for (number, (flow, name)) in plan.flows.iter().zip(names).enumerate() {
         let body = flow_body(plan, number, flow, name);
-        script.push(Ask::Flow, number as u16, Instant::ZERO, &body);
+        script.push(Command::Flow, number as u16, Instant::ZERO, &body);
     }
     let times = [plan.info.duration, plan.info.sample_interval];
     let times: Vec<u8> = times
         .iter()
         .flat_map(|time| time.as_nanos().to_le_bytes())
         .collect();
-    script.push(Ask::Begin, 0, Instant::ZERO, &times);
+    script.push(Command::Begin, 0, Instant::ZERO, &times);
 
     let mut timed: Vec<Timed> = Vec::new();
     let mut rng = Rng::new(plan.seed ^ OFFSETS);
@@ -356,7 +366,7 @@ fn application(
     if start >= end.min(stop) {
         return;
     }
-    timed.push((start, Ask::Connect, flow_number, Vec::new()));
+    timed.push((start, Command::Connect, flow_number, Vec::new()));
     let steps = plan
         .script
         .timed
@@ -372,21 +382,21 @@ fn application(
         let write = application.poll(now);
         let mut push = |kind, body| timed.push((now, kind, flow_number, body));
         if write.stop {
-            push(Ask::Pause, Vec::new());
+            push(Command::Pause, Vec::new());
         }
         match write.amount {
             Amount::None => {}
-            Amount::Bytes(bytes) => push(Ask::Write, bytes.to_le_bytes().to_vec()),
-            Amount::Unlimited => push(Ask::Unlimited, Vec::new()),
+            Amount::Bytes(bytes) => push(Command::Write, bytes.to_le_bytes().to_vec()),
+            Amount::Unlimited => push(Command::Unlimited, Vec::new()),
         }
         if write.close {
-            push(Ask::Close, Vec::new());
+            push(Command::Close, Vec::new());
         }
         let step = steps.peek().map_or(Instant::MAX, |(at, _)| *at);
         now = application.next_wakeup().unwrap_or(Instant::MAX).min(step);
     }
     if stop < end {
-        timed.push((stop, Ask::Stop, flow_number, Vec::new()));
+        timed.push((stop, Command::Stop, flow_number, Vec::new()));
     }
 }
 
@@ -420,7 +430,7 @@ fn changes(plan: &Plan<'_>, paths: &mut [Path], losses: &[Option<Losses>], timed
                         let mut body = u64::from(joins).to_le_bytes().to_vec();
                         let losses = losses.get(*number).and_then(Option::as_ref);
                         body.extend(losses.map(|losses| losses.list(*loss)).unwrap_or_default());
-                        timed.push((*at, Ask::LossesAt, path.direction as u16, body));
+                        timed.push((*at, Command::LossesAt, path.direction as u16, body));
                     }
                     LinkChange::Key(key) => {
                         set(path, *key);
@@ -439,8 +449,9 @@ fn changes(plan: &Plan<'_>, paths: &mut [Path], losses: &[Option<Losses>], timed
             }
             Change::App(..) => {}
         }
-        let at_time =
-            |(namespace, request): Placed| (*at, Ask::At, namespace, Request::bytes(&request, 1));
+        let at_time = |(namespace, request): Placed| {
+            (*at, Command::At, namespace, Request::bytes(&request, 1))
+        };
         timed.extend(requests.into_iter().map(at_time));
     }
 }

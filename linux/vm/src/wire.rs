@@ -85,8 +85,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The host's requests. Those without a time are done in order before the run begins.
-    Ask {
+    /// The host's commands. Those without a time are done in order before the run begins.
+    Command {
         /// In the namespace of that number: writes a file; the body is its path, a zero, its content.
         File = 1,
         /// In that namespace: sends a netlink message, and waits for its acknowledgment.
@@ -96,7 +96,7 @@ kinds! {
         Plain = 3,
         /// A flow of that number: see [`FLOW_BODY`].
         Flow = 4,
-        /// A netlink message to send in that namespace at each sample, for its answer.
+        /// A netlink message to send in that namespace at each sample, for its reply.
         Query = 5,
         /// Seeds the kernel's random numbers.
         Seed = 6,
@@ -133,7 +133,7 @@ kinds! {
     }
 
     /// The guest's reports.
-    Tell {
+    Report {
         /// The flow has begun to connect.
         Start = 1,
         /// It is open.
@@ -146,10 +146,10 @@ kinds! {
         Stop = 5,
         /// It broke: the system's error number.
         Broken = 6,
-        /// The answer to the query of that number.
-        Answer = 7,
-        /// A request of the script failed: its place in the script, the system's error number.
-        Refused = 8,
+        /// The reply to the query of that number.
+        Reply = 7,
+        /// A command of the script failed: its place in the script, the system's error number.
+        CommandFailed = 8,
         /// A packet at the capture of that number: its headers, from Ethernet on.
         Packet = 9,
         /// The number of rounds of the idle loop.
@@ -161,7 +161,7 @@ kinds! {
     }
 }
 
-/// Body of [`Ask::Flow`]: the receiver's address in four bytes; as 32-bit words the limit of unsent
+/// Body of [`Command::Flow`]: the receiver's address in four bytes; as 32-bit words the limit of unsent
 /// bytes and the window's clamp (0 for none), and [`PACED`] and [`UP`]; the controller's name.
 pub const FLOW_BODY: usize = 16;
 /// The stack paces the flow, whatever its controller.
@@ -204,7 +204,7 @@ pub const PORT: u16 = 5001;
 /// A record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// [`Ask`] or [`Tell`].
+    /// [`Command`] or [`Report`].
     pub kind: u16,
     /// The namespace, flow, query or capture.
     pub number: u16,

@@ -33,9 +33,9 @@ pub fn golden_traces<'py>(
 /// Plays every script of `folder` to our sender, against the trace next to it.
 #[pyfunction]
 pub fn recovery_scripts(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let found = py.detach(|| recovery::cases(&folder));
-    let found = found.map_err(|error| named(&folder, &error))?;
-    found.iter().map(|case| row(py, case)).collect()
+    let cases = py.detach(|| recovery::cases(&folder));
+    let cases = cases.map_err(|error| named(&folder, &error))?;
+    cases.iter().map(|case| row(py, case)).collect()
 }
 
 /// Plays the scripts of `folder` whose cases are among `ids` (all, if there are none) to this
@@ -49,14 +49,14 @@ pub fn recovery_live(
     ids: Vec<String>,
     step: Py<PyAny>,
 ) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let heard = |name: &str| {
+    let step = |name: &str| {
         // An exception in it does not end the play.
         let _ = Python::attach(|py| step.call1(py, (name,)).map(drop));
     };
     let played = py.detach(|| -> io::Result<Vec<_>> {
         let mut scripts = recovery::scripts(&folder)?;
         scripts.retain(|script| ids.is_empty() || ids.contains(&script.id()));
-        let traces = crate::engine::record_recovery(&scripts, &heard);
+        let traces = crate::engine::record_recovery(&scripts, &step);
         let judged = scripts
             .iter()
             .zip(traces)

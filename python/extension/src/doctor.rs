@@ -10,11 +10,11 @@ pub fn doctor(py: Python<'_>, quick: bool, step: Py<PyAny>) -> PyResult<String> 
     let report = py.detach(|| {
         crate::engine::doctor(quick, &mut |what| {
             Python::attach(|py| {
-                let told = py
+                let sent = py
                     .check_signals()
                     .and_then(|()| step.call1(py, (what,)).map(drop));
                 if result.is_ok() {
-                    result = told;
+                    result = sent;
                 }
             });
         })

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error;
-use crate::heard::heard;
+use crate::interruptible::interruptible;
 use crate::run::Run;
 
 /// Reads a file of another program as a run that uses at most `memory` bytes; without a format, it
@@ -16,11 +16,11 @@ use crate::run::Run;
 #[pyfunction]
 pub fn capture(py: Python<'_>, file: PathBuf, form: Option<&str>, memory: u64) -> PyResult<Run> {
     let known = |name: &str| {
-        let found = Format::ALL.into_iter().find(|format| format.name() == name);
-        found.ok_or_else(|| PyValueError::new_err(format!("no format {name}")))
+        let known = Format::ALL.into_iter().find(|format| format.name() == name);
+        known.ok_or_else(|| PyValueError::new_err(format!("no format {name}")))
     };
     let format = form.map(known).transpose()?;
-    let read = heard(py, move |stop| {
+    let read = interruptible(py, move |stop| {
         paceline_capture::read(&file, format, memory, stop)
     })?;
     read.map(Run::new).map_err(|failed| raise(py, failed))

@@ -10,7 +10,7 @@ mod error;
 mod follow;
 mod foreign;
 mod guest;
-mod heard;
+mod interruptible;
 mod perf;
 mod quantity;
 mod run;

@@ -6,16 +6,16 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use paceline_perf::{Error, Limits, News, Outcome, Report, Wish};
+use paceline_perf::{ClientOptions, Error, Limits, News, Outcome, Report};
 use paceline_units::Duration;
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::heard::PERIOD;
+use crate::interruptible::PERIOD;
 use crate::run::Run;
 
 /// A message of the thread.
-enum Told {
+enum Message {
     /// One object of JSON.
     Line(String),
     Ended(Result<Option<Box<Outcome>>, Error>),
@@ -25,7 +25,7 @@ enum Told {
 #[pyclass(module = "paceline._paceline", frozen)]
 pub struct Perf {
     stop: Arc<AtomicBool>,
-    told: Mutex<Receiver<Told>>,
+    messages: Mutex<Receiver<Message>>,
     ended: Mutex<Option<Ended>>,
 }
 
@@ -43,25 +43,25 @@ impl Perf {
         + 'static,
     ) -> PyResult<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (sender, told) = mpsc::channel();
+        let (sender, messages) = mpsc::channel();
         let stopped = stop.clone();
         thread::Builder::new().spawn(move || {
             // Nobody listens any more to an abandoned thread.
-            let mut tell = |line| drop(sender.send(Told::Line(line)));
-            let ended = work(&stopped, &mut tell);
-            drop(sender.send(Told::Ended(ended)));
+            let mut emit = |line| drop(sender.send(Message::Line(line)));
+            let ended = work(&stopped, &mut emit);
+            drop(sender.send(Message::Ended(ended)));
         })?;
         Ok(Self {
             stop,
-            told: Mutex::new(told),
+            messages: Mutex::new(messages),
             ended: Mutex::new(None),
         })
     }
 
-    fn wait(&self, py: Python<'_>) -> Result<Told, RecvTimeoutError> {
+    fn wait(&self, py: Python<'_>) -> Result<Message, RecvTimeoutError> {
         py.detach(|| {
-            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.recv_timeout(PERIOD)
+            let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+            messages.recv_timeout(PERIOD)
         })
     }
 
@@ -94,8 +94,8 @@ impl Perf {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
         while !self.has_ended() {
             match self.wait(py) {
-                Ok(Told::Line(line)) => return Ok(Some(line)),
-                Ok(Told::Ended(ended)) => self.end(ended),
+                Ok(Message::Line(line)) => return Ok(Some(line)),
+                Ok(Message::Ended(ended)) => self.end(ended),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
                 Err(RecvTimeoutError::Disconnected) => self.end(Ok(None)),
             }
@@ -108,8 +108,8 @@ impl Perf {
         self.stop.store(true, Relaxed);
         while !self.has_ended() {
             match self.wait(py) {
-                Ok(Told::Ended(ended)) => self.end(ended),
-                Ok(Told::Line(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Message::Ended(ended)) => self.end(ended),
+                Ok(Message::Line(_)) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => self.end(Ok(None)),
             }
         }
@@ -162,7 +162,7 @@ pub fn perf_client(
     streams: u32,
     report: u64,
 ) -> PyResult<Perf> {
-    let wish = Wish {
+    let options = ClientOptions {
         server: address(server)?,
         token: token.parse().map_err(failed)?,
         cc,
@@ -172,9 +172,9 @@ pub fn perf_client(
         streams,
         report: Duration::from_nanos(report.max(1)),
     };
-    Perf::spawn(move |stop, tell| {
-        let told = &mut |report: &Report| tell(line(report));
-        paceline_perf::client(&wish, stop, told).map(|outcome| Some(Box::new(outcome)))
+    Perf::spawn(move |stop, emit| {
+        let on_report = &mut |report: &Report| emit(line(report));
+        paceline_perf::client(&options, stop, on_report).map(|outcome| Some(Box::new(outcome)))
     })
 }
 
@@ -187,9 +187,9 @@ pub fn perf_server(listen: &str, time: u64, size: u64, once: bool) -> PyResult<P
         bytes: size,
         once,
     };
-    Perf::spawn(move |stop, tell| {
-        let told = &mut |news| tell(said(news).to_string());
-        paceline_perf::server(address, limits, stop, told).map(|()| None)
+    Perf::spawn(move |stop, emit| {
+        let on_news = &mut |news| emit(event(news).to_string());
+        paceline_perf::server(address, limits, stop, on_news).map(|()| None)
     })
 }
 
@@ -199,7 +199,7 @@ fn address(text: &str) -> PyResult<SocketAddr> {
     text.parse().map_err(wrong)
 }
 
-fn said(news: News) -> serde_json::Value {
+fn event(news: News) -> serde_json::Value {
     match news {
         News::Listening { address, token } => json!({
             "event": "listening",

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::error;
-use crate::heard::heard;
+use crate::interruptible::interruptible;
 use crate::scenario::outcomes;
 use crate::table::Table;
 
@@ -38,7 +38,7 @@ impl Run {
     /// SHA-256 of the values of all tables, in hexadecimal. A signal is heard.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         let run = self.inner.clone();
-        heard(py, move |_| run.digest())
+        interruptible(py, move |_| run.digest())
     }
 
     /// `metrics` and `flows` of that, without the time that controllers spent in each state.
@@ -73,11 +73,11 @@ impl Run {
             limits(&dict, &flow.metrics)?;
             flows.append(dict)?;
         }
-        let said = PyDict::new(py);
-        said.set_item("metrics", metrics)?;
-        limits(&said, self.inner.metrics())?;
-        said.set_item("flows", flows)?;
-        Ok(said)
+        let summary = PyDict::new(py);
+        summary.set_item("metrics", metrics)?;
+        limits(&summary, self.inner.metrics())?;
+        summary.set_item("flows", flows)?;
+        Ok(summary)
     }
 
     /// The scenario with every default written out, as TOML.
@@ -122,7 +122,7 @@ impl Run {
     /// Writes the files of the run into a folder, in the place of files of the same names. A signal stops it.
     fn write(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         let run = self.inner.clone();
-        heard(py, move |stop| run.write_until(&folder, stop))?
+        interruptible(py, move |stop| run.write_until(&folder, stop))?
             .map_err(|error| error::record(py, &error))
     }
 
@@ -136,7 +136,7 @@ impl Run {
         memory: u64,
         beneath: Option<PathBuf>,
     ) -> PyResult<Self> {
-        heard(py, move |_| match beneath {
+        interruptible(py, move |_| match beneath {
             Some(root) => record::Run::read_beneath(&root, &folder, memory),
             None => record::Run::read(&folder, memory),
         })?
@@ -154,7 +154,7 @@ impl Run {
         memory: u64,
     ) -> PyResult<Option<Self>> {
         let read = move |_: &_| record::Stream::read_beneath(&root, &stream, memory);
-        let run = heard(py, read)?.map_err(|error| error::record(py, &error))?;
+        let run = interruptible(py, read)?.map_err(|error| error::record(py, &error))?;
         Ok(run.map(Self::new))
     }
 }

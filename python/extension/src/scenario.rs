@@ -31,8 +31,8 @@ pub fn parse(
     if !files && let Some((key, _)) = scenario.traces().next() {
         let hint = "`paceline run` reads them".to_owned();
         let message = "files are not read here";
-        let refused = scenario.diagnostic(&key, message, Some(hint));
-        return Err(RunError::Scenario(vec![refused]));
+        let problem = scenario.diagnostic(&key, message, Some(hint));
+        return Err(RunError::Scenario(vec![problem]));
     }
     let diagnostics = engine::backend(engine).check(&scenario, guests);
     if !diagnostics.is_empty() {
@@ -260,9 +260,9 @@ pub fn axes<'py>(
     file: &str,
     twice: bool,
 ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let found = paceline_scenario::axes(text, file, twice);
-    let found = found.map_err(|diagnostics| error::scenario(py, &diagnostics))?;
-    found.iter().map(|axis| as_dict(py, axis)).collect()
+    let axes = paceline_scenario::axes(text, file, twice);
+    let axes = axes.map_err(|diagnostics| error::scenario(py, &diagnostics))?;
+    axes.iter().map(|axis| as_dict(py, axis)).collect()
 }
 
 /// The JSON Schema of scenarios.

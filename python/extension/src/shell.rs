@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::engine::{self, Engine};
 use crate::error;
-use crate::heard::heard;
+use crate::interruptible::interruptible;
 use crate::run::Run;
 use crate::scenario;
 
@@ -47,7 +47,7 @@ pub fn shell(
     }
     let seed = seed.unwrap_or(scenario.run.seed);
     let programs = engine::Programs { client, server, up };
-    let ran = heard(py, move |stop| {
+    let ran = interruptible(py, move |stop| {
         let mut look = |_: &Progress, _: Option<&Recorder>| match stop.load(Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

@@ -19,7 +19,7 @@ use crate::engine::{self, Engine};
 use crate::error;
 use crate::follow::Follower;
 use crate::guest::{self, PyGuest};
-use crate::heard::PERIOD;
+use crate::interruptible::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
 
@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// The progress of one job.
 #[derive(Default)]
-struct Seen {
+struct JobProgress {
     /// Length of the run; zero before its scenario is read.
     total_ns: AtomicU64,
     simulated_ns: AtomicU64,
@@ -37,7 +37,7 @@ struct Seen {
     events: AtomicU64,
 }
 
-impl Seen {
+impl JobProgress {
     fn set(&self, progress: &Progress) {
         self.simulated_ns.store(progress.passed.as_nanos(), Relaxed);
         self.packets.store(progress.packets, Relaxed);
@@ -168,7 +168,7 @@ pub fn simulate(
     let shares = threads + usize::from(jobs.len() > threads);
     let (sources, jobs) = sources(jobs);
     let batch = Batch {
-        seen: jobs.iter().map(|_| Seen::default()).collect(),
+        progress: jobs.iter().map(|_| JobProgress::default()).collect(),
         jobs,
         streams,
         sources,
@@ -211,7 +211,7 @@ struct Batch {
     handed: Condvar,
     /// Python's identifiers of the threads, if there are guests.
     known: Mutex<Vec<u64>>,
-    seen: Vec<Seen>,
+    progress: Vec<JobProgress>,
     next: AtomicUsize,
     stop: AtomicBool,
 }
@@ -312,14 +312,15 @@ impl Batch {
     fn work(&self, sender: &mpsc::SyncSender<Ended>) {
         while !self.stop.load(Relaxed) {
             let index = self.next.fetch_add(1, Relaxed);
-            let (Some((source, seed)), Some(seen)) = (self.jobs.get(index), self.seen.get(index))
+            let (Some((source, seed)), Some(counts)) =
+                (self.jobs.get(index), self.progress.get(index))
             else {
                 return;
             };
             let stream = self.streams.get(index).and_then(Option::as_deref);
             self.wait_for_room();
             let begin = Instant::now();
-            let outcome = self.one(*source, *seed, stream, seen);
+            let outcome = self.one(*source, *seed, stream, counts);
             let ended = Ended {
                 index,
                 outcome,
@@ -347,20 +348,20 @@ impl Batch {
         source: usize,
         seed: u64,
         stream: Option<&Path>,
-        seen: &Seen,
+        counts: &JobProgress,
     ) -> Result<(paceline_record::Run, Progress), RunError> {
         let Some(source) = self.sources.get(source) else {
             return Err(RunError::Failed("the job has no scenario".to_owned()));
         };
         let scenario = source.take(self.engine, &self.guests)?;
         let total = scenario.run.duration.as_nanos();
-        seen.total_ns.store(total, Relaxed);
+        counts.total_ns.store(total, Relaxed);
         let mut follower = Follower::new(stream);
         let mut look = |progress: &Progress, record: Option<&Recorder>| {
             if let Some(record) = record {
                 follower.follow(record, progress.passed);
             }
-            seen.set(progress);
+            counts.set(progress);
             match self.stop.load(Relaxed) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
@@ -373,8 +374,8 @@ impl Batch {
     fn hand_over(&self, job: Ended, listener: &Listener, stopping: bool) -> PyResult<()> {
         Python::attach(|py| match job.outcome {
             Ok((run, last)) => {
-                if let Some(seen) = self.seen.get(job.index) {
-                    seen.set(&last);
+                if let Some(counts) = self.progress.get(job.index) {
+                    counts.set(&last);
                 }
                 let wall_ns = u64::try_from(job.wall.as_nanos()).unwrap_or(u64::MAX);
                 let engine = (wall_ns, last.packets, last.events);
@@ -387,8 +388,8 @@ impl Batch {
             Err(_) if stopping => Ok(()),
             Err(RunError::Broken { what, run }) if listener.broken.is_some() => {
                 let run = Run::new(*run);
-                let heard = listener.broken.as_ref();
-                heard.map_or(Ok(()), |broken| {
+                let interruptible = listener.broken.as_ref();
+                interruptible.map_or(Ok(()), |broken| {
                     broken.call1(py, (job.index, run, what)).map(drop)
                 })
             }
@@ -410,19 +411,25 @@ impl Batch {
             let Some(progress) = progress else {
                 return Ok(());
             };
-            let sum = |field: fn(&Seen) -> &AtomicU64| -> u64 {
-                self.seen.iter().map(|seen| field(seen).load(Relaxed)).sum()
+            let sum = |field: fn(&JobProgress) -> &AtomicU64| -> u64 {
+                self.progress
+                    .iter()
+                    .map(|counts| field(counts).load(Relaxed))
+                    .sum()
             };
             // Each scenario not read yet is assumed to last as long as the others.
-            let known = self.seen.iter().map(|seen| seen.total_ns.load(Relaxed));
+            let known = self
+                .progress
+                .iter()
+                .map(|counts| counts.total_ns.load(Relaxed));
             let (count, length) = known
                 .filter(|total| *total > 0)
                 .fold((0, 0), |(n, sum), total| (n + 1, u128::from(total) + sum));
-            let total = length * self.seen.len() as u128 / u128::from(count.max(1_u64));
+            let total = length * self.progress.len() as u128 / u128::from(count.max(1_u64));
             let total = u64::try_from(total).unwrap_or(u64::MAX);
-            let simulated = sum(|seen| &seen.simulated_ns);
-            let packets = sum(|seen| &seen.packets);
-            let events = sum(|seen| &seen.events);
+            let simulated = sum(|counts| &counts.simulated_ns);
+            let packets = sum(|counts| &counts.packets);
+            let events = sum(|counts| &counts.events);
             progress.call1(py, (simulated, total, packets, events, ended))?;
             Ok(())
         })

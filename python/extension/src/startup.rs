@@ -31,10 +31,10 @@ pub fn least_doubling_gain(py: Python<'_>, tolerance: f64) -> f64 {
 /// The gains that follow from doubling each round trip: `pacing_gain`, `cwnd_gain`, `drain_gain`.
 #[pyfunction]
 pub fn startup_derivation(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let found = py.detach(gains::derive);
+    let gains = py.detach(gains::derive);
     let dict = PyDict::new(py);
-    dict.set_item("pacing_gain", found.pacing_gain)?;
-    dict.set_item("cwnd_gain", found.cwnd_gain)?;
-    dict.set_item("drain_gain", found.drain_gain)?;
+    dict.set_item("pacing_gain", gains.pacing_gain)?;
+    dict.set_item("cwnd_gain", gains.cwnd_gain)?;
+    dict.set_item("drain_gain", gains.drain_gain)?;
     Ok(dict)
 }

@@ -30,17 +30,17 @@ pub fn vm_prepare(
     modules: Option<PathBuf>,
     step: Py<PyAny>,
 ) -> PyResult<String> {
-    let mut heard = Ok(());
+    let mut signalled = Ok(());
     let made = py.detach(|| {
         engine::prepare(&Prepare { kernel, modules }, &mut |what| {
-            heard = Python::attach(|py| {
+            signalled = Python::attach(|py| {
                 py.check_signals()?;
                 step.call1(py, (what,)).map(drop)
             });
-            heard.is_ok()
+            signalled.is_ok()
         })
     });
-    heard?;
+    signalled?;
     let image = made.map_err(|error| error::run(py, &error))?;
     Ok(serde_json::to_string(&image).unwrap_or_default())
 }
@@ -68,18 +68,18 @@ pub fn vm_trace<'py>(
     let scenario = parse(text, &file, &[], Engine::Vm, &Guests::default(), true)
         .map_err(|error| error::run(py, &error))?;
     let seed = seed.unwrap_or(scenario.run.seed);
-    let mut heard = Ok(());
+    let mut signalled = Ok(());
     let traced = py.detach(|| {
         let mut look = |_: &Progress, _: Option<&Recorder>| {
-            heard = Python::attach(|py| py.check_signals());
-            match heard {
+            signalled = Python::attach(|py| py.check_signals());
+            match signalled {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
         };
         engine::trace(&scenario, seed, &mut Watch::new(u64::MAX, &mut look))
     });
-    heard?;
+    signalled?;
     let traced = traced.map_err(|error| error::run(py, &error))?;
     let calls = PyBytes::new(py, &traced.calls);
     Ok((traced.kernel, traced.controller, traced.receiver, calls))

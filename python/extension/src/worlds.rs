@@ -9,7 +9,7 @@ use std::time;
 use paceline_experiment::{self as experiment, Guests, Progress, RunError, Watch};
 use paceline_record::Recorder;
 use paceline_scenario::Scenario;
-use paceline_simulator::{Decision, Episode, Heard, Steered};
+use paceline_simulator::{Decision, Episode, Feedback, Steered};
 use paceline_units::{Bytes, Duration, Rate};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 
 use crate::engine::Engine;
 use crate::error;
-use crate::heard::PERIOD;
+use crate::interruptible::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
 
@@ -251,14 +251,14 @@ impl Worlds {
         times: PyBuffer<u64>,
         states: PyBuffer<u8>,
     ) -> PyResult<()> {
-        let (given, mut seen) = (actions.to_vec(py)?, observations.to_vec(py)?);
+        let (given, mut observed) = (actions.to_vec(py)?, observations.to_vec(py)?);
         let (mut took, mut ended) = (times.to_vec(py)?, states.to_vec(py)?);
         let agents = self.common.flows.len();
         let width = agents * COLUMNS.len();
         let count = seeds.len();
         let sizes = [
             given.len() / agents,
-            seen.len() / width,
+            observed.len() / width,
             took.len(),
             ended.len(),
         ];
@@ -281,7 +281,7 @@ impl Worlds {
             }
             self.common.stop.store(false, Relaxed);
             let rows = slots.iter_mut().zip(&seeds).zip(given.chunks(agents));
-            let outs = seen.chunks_mut(width).zip(&mut took).zip(&mut ended);
+            let outs = observed.chunks_mut(width).zip(&mut took).zip(&mut ended);
             let mut tasks: Vec<Task<'_>> = rows
                 .zip(outs)
                 .map(|(((slot, seed), action), ((row, took), ended))| Task {
@@ -320,7 +320,7 @@ impl Worlds {
             })
         });
         done.map_err(|stop| stop.raise(py))?;
-        observations.copy_from_slice(py, &seen)?;
+        observations.copy_from_slice(py, &observed)?;
         times.copy_from_slice(py, &took)?;
         states.copy_from_slice(py, &ended)
     }
@@ -433,11 +433,11 @@ impl Common {
         slot.values = vec![None; flows.len()];
         for (nth, flow) in flows.iter().enumerate() {
             // Packets of the handshake and of the first window belong to no step.
-            episode.heard(nth);
+            episode.take_feedback(nth);
             observe(
                 &mut row[nth * COLUMNS.len()..],
                 flow,
-                &Heard::default(),
+                &Feedback::default(),
                 1.0,
             );
         }
@@ -474,9 +474,9 @@ impl Common {
         let took = episode.now().since(begin);
         let flows: Vec<Steered> = episode.steered().collect();
         for (nth, flow) in flows.iter().enumerate() {
-            let heard = episode.heard(nth);
+            let feedback = episode.take_feedback(nth);
             let seconds = took.as_secs_f64().max(1e-9);
-            observe(&mut row[nth * COLUMNS.len()..], flow, &heard, seconds);
+            observe(&mut row[nth * COLUMNS.len()..], flow, &feedback, seconds);
         }
         Ok((took.as_nanos(), state(episode)))
     }
@@ -527,7 +527,7 @@ impl Control {
 }
 
 /// Writes the observations of a flow over a step.
-fn observe(row: &mut [f32], flow: &Steered, heard: &Heard, seconds: f64) {
+fn observe(row: &mut [f32], flow: &Steered, feedback: &Feedback, seconds: f64) {
     let packets = |bytes: Bytes| bytes.get() as f64 / f64::from(flow.mss);
     let rate = |bytes: Bytes| bytes.get() as f64 * 8.0 / seconds / 1e6;
     let mbps = |rate: Option<Rate>| rate.map_or(0.0, |rate| rate.bps() as f64 / 1e6);
@@ -540,13 +540,13 @@ fn observe(row: &mut [f32], flow: &Steered, heard: &Heard, seconds: f64) {
         packets(flow.decision.cwnd),
         mbps(flow.decision.pacing_rate),
         packets(flow.in_flight),
-        rate(heard.sent),
-        rate(heard.acked),
-        mbps(heard.delivery_rate),
-        share(heard.lost, heard.lost + heard.acked),
-        share(heard.marked, heard.acked),
-        ms(heard.mean_rtt),
-        ms(heard.least_rtt),
+        rate(feedback.sent),
+        rate(feedback.acked),
+        mbps(feedback.delivery_rate),
+        share(feedback.lost, feedback.lost + feedback.acked),
+        share(feedback.marked, feedback.acked),
+        ms(feedback.mean_rtt),
+        ms(feedback.least_rtt),
         ms(flow.min_rtt),
     ];
     for ((place, value), (_, _, least, most, _)) in row.iter_mut().zip(values).zip(COLUMNS) {

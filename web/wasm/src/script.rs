@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use paceline_congestion::{CaState, Config, Ecn, Field, Lost, Quantity, Sent, Signals, Value};
 use paceline_experiment::{
-    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Heard, Instance, Method, Options,
-    Prepared, Refused, guest_events, guest_field, guest_trial, interned,
+    AckEvent, Arguments, Bridge, Decisions, Fault, Guest, GuestController, GuestError, Instance,
+    Method, Options, Prepared, guest_events, guest_field, guest_trial, interned,
 };
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
@@ -132,7 +132,7 @@ const PHASE: usize = OUTPUTS.len();
 pub fn interface() -> Json {
     let calls = Method::ALL.map(|method| {
         let (object, count) = match method {
-            Method::OnAck => (Some(Heard::ATTRIBUTES), 0),
+            Method::OnAck => (Some(AckEvent::ATTRIBUTES), 0),
             Method::OnLoss => (Some(Lost::ATTRIBUTES), 0),
             Method::OnSend => (Some(Sent::ATTRIBUTES), 0),
             Method::OnRecoveryEnter | Method::OnTimeout | Method::OnSpurious => (None, 2),
@@ -187,7 +187,7 @@ impl<P: Page + 'static> Guest for Script<P> {
         &self.info
     }
 
-    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused> {
+    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, GuestError> {
         let given = options.iter().map(|(name, value)| {
             let value = match value {
                 OptionInput::Flag(flag) => json!(flag),
@@ -205,9 +205,9 @@ impl<P: Page + 'static> Guest for Script<P> {
             fields: Vec::new(),
             next: Arc::new(AtomicU32::new(0)),
         };
-        let refused = |message| Refused {
+        let refused = |message| GuestError {
             message,
-            ..Refused::default()
+            ..GuestError::default()
         };
         let (_, said, _) = class.make(&guest_trial()).map_err(refused)?;
         class.described = serde_json::from_str(&said)
@@ -342,7 +342,7 @@ impl<P: Page> Instance for Object<P> {
         }
         let mut slots = [f64::NAN; SLOTS];
         match arguments {
-            Arguments::Ack(heard) => heard.fill(&mut slots),
+            Arguments::Ack(ack) => ack.fill(&mut slots),
             Arguments::Loss(loss) => loss.fill(&mut slots),
             Arguments::Sent(sent) => sent.fill(&mut slots),
             Arguments::Time(now) => slots[0] = now.as_nanos().slot(),

@@ -96,9 +96,9 @@ fn fifty() -> Service {
 }
 
 /// Takes the packets that arrive up to `until`, with their times.
-fn take(link: &mut Link<Probe>, until: Instant, seen: &mut Vec<(Instant, u32)>) {
+fn take(link: &mut Link<Probe>, until: Instant, arrived: &mut Vec<(Instant, u32)>) {
     while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
-        seen.extend(link.arrive(at).map(|probe| (at, probe.1)));
+        arrived.extend(link.arrive(at).map(|probe| (at, probe.1)));
     }
 }
 
@@ -127,21 +127,25 @@ fn an_ack_takes_the_place_of_an_older_one_in_each_kind_of_queue() {
         let mut link = link(fifty(), QueueLimit::Bytes(4 * 1500), aqm);
         link.set_ack_filter(us(0), AckFilter::Cake);
         link.tell_drops();
-        let mut seen = Vec::new();
+        let mut arrived = Vec::new();
         let verdict = link.enqueue_read(us(0), Probe(150, 1, 0), as_ack);
         assert_eq!(verdict, Verdict::Queued);
         for n in 0..20 {
             let verdict = link.enqueue_read(us(1 + n), Probe(150, n as u32 * 7, 0), as_ack);
             assert_eq!(verdict, Verdict::Queued, "{aqm:?}");
         }
-        take(&mut link, us(100_000), &mut seen);
-        let told: Vec<_> = std::iter::from_fn(|| link.next_drop()).collect();
-        assert!(told.iter().all(|(.., cause)| *cause == DropCause::Filtered));
-        let gone: Vec<u32> = told.iter().map(|(_, packet, _)| packet.1 / 7).collect();
-        let seen: Vec<u32> = seen.iter().map(|(_, number)| *number / 7).collect();
+        take(&mut link, us(100_000), &mut arrived);
+        let dropped: Vec<_> = std::iter::from_fn(|| link.next_drop()).collect();
+        assert!(
+            dropped
+                .iter()
+                .all(|(.., cause)| *cause == DropCause::Filtered)
+        );
+        let gone: Vec<u32> = dropped.iter().map(|(_, packet, _)| packet.1 / 7).collect();
+        let arrived: Vec<u32> = arrived.iter().map(|(_, number)| *number / 7).collect();
         // All came before the first had left.
         assert_eq!(gone, (0..18).collect::<Vec<_>>(), "{aqm:?}");
-        assert_eq!(seen, [0, 18, 19], "{aqm:?}");
+        assert_eq!(arrived, [0, 18, 19], "{aqm:?}");
         let counters = link.counters();
         assert!(counters.balanced());
         assert_eq!(
@@ -161,13 +165,13 @@ fn a_head_drop_makes_way_for_the_next() {
     for n in 0..600 {
         link.enqueue(us(0), Probe(1500, n, 0));
     }
-    let mut seen = Vec::new();
-    take(&mut link, us(200_000), &mut seen);
+    let mut arrived = Vec::new();
+    take(&mut link, us(200_000), &mut arrived);
     let (at, lost, cause) = link.next_drop().unwrap();
     assert_eq!(cause, DropCause::Early);
     assert_eq!((at, lost.1), (us(105_120), 438));
-    assert_eq!(seen[437], (us(125_120), 437));
-    assert_eq!(seen[438], (us(125_360), 439));
+    assert_eq!(arrived[437], (us(125_120), 437));
+    assert_eq!(arrived[438], (us(125_360), 439));
     assert_eq!(link.counters().dropped_early.packets, 1);
     assert!(link.counters().balanced());
     assert_eq!(link.next_drop(), None);
@@ -202,12 +206,12 @@ fn fair_queues_share_and_dual_queues_prefer() {
             link.enqueue(us(0), Probe(1500, 7 * n, 0));
         }
         link.enqueue(us(0), Probe(1500, 1, 2));
-        let mut seen = Vec::new();
-        take(&mut link, Instant::MAX, &mut seen);
-        let place = seen.iter().position(|(_, number)| *number == 1).unwrap();
+        let mut arrived = Vec::new();
+        take(&mut link, Instant::MAX, &mut arrived);
+        let place = arrived.iter().position(|(_, number)| *number == 1).unwrap();
         // Behind the packet in transmission, and for fair queues behind one turn.
         assert!(place <= first, "{aqm:?}: {place}");
-        assert_eq!(seen.len(), 21);
+        assert_eq!(arrived.len(), 21);
     }
 }
 
@@ -227,10 +231,10 @@ fn bursts_of_loss_are_accounted_for() {
     for n in 0..2000 {
         link.enqueue(us(0), Probe(1500, n, 0));
     }
-    let mut seen = Vec::new();
-    take(&mut link, Instant::MAX, &mut seen);
+    let mut arrived = Vec::new();
+    take(&mut link, Instant::MAX, &mut arrived);
     let lost = link.counters().dropped_random.packets;
-    assert_eq!(seen.len() as u64 + lost, 2000);
+    assert_eq!(arrived.len() as u64 + lost, 2000);
     // 0.02 / 0.27 of 2000 are 148.
     assert!((75..225).contains(&lost), "{lost}");
     assert!(link.counters().balanced());
@@ -272,9 +276,9 @@ proptest! {
             let [a, b] = links.each_mut().map(|link| link.take_peak(now));
             prop_assert_eq!(a, b);
         }
-        for (link, seen) in links.iter_mut().zip([&mut plain, &mut queued]) {
+        for (link, arrived) in links.iter_mut().zip([&mut plain, &mut queued]) {
             link.set_rate(now, Rate::from_bps(1_000_000));
-            take(link, Instant::MAX, seen);
+            take(link, Instant::MAX, arrived);
         }
         prop_assert_eq!(plain, queued);
         prop_assert_eq!(links[0].counters(), links[1].counters());
@@ -292,7 +296,7 @@ proptest! {
         let red = Red { min: Size::Packets(2), max: Size::Packets(8), weight: Gain::ONE, ..Red::default() };
         let aqm = [None, Some(Aqm::StepMark(mark)), Some(Aqm::Red(red))][early];
         let mut links = [(); 2].map(|()| link(fifty(), limit, aqm));
-        let mut seen = [Vec::new(), Vec::new()];
+        let mut arrived = [Vec::new(), Vec::new()];
         let mut now = Instant::ZERO;
         for (number, (gap, what, size, ecn)) in (0..).zip(steps) {
             now += Duration::from_micros(gap);
@@ -308,8 +312,8 @@ proptest! {
             let [a, b] = links.each_mut().map(|link| link.backlog(now));
             prop_assert_eq!((a.bytes, a.packets), (b.bytes, b.packets));
         }
-        links.iter_mut().zip(&mut seen).for_each(|(link, seen)| take(link, Instant::MAX, seen));
-        prop_assert_eq!(&seen[0], &seen[1]);
+        links.iter_mut().zip(&mut arrived).for_each(|(link, arrived)| take(link, Instant::MAX, arrived));
+        prop_assert_eq!(&arrived[0], &arrived[1]);
         prop_assert_eq!(links[0].counters(), links[1].counters());
     }
 
@@ -321,17 +325,17 @@ proptest! {
         kind in 0usize..4, limit in 1u64..60,
     ) {
         let aqm = kinds()[kind];
-        let mut links = [false, true].map(|told| {
+        let mut links = [false, true].map(|reports| {
             let mut link = link(fifty(), QueueLimit::Packets(limit), Some(aqm));
-            if told { link.tell_drops(); }
+            if reports { link.tell_drops(); }
             link
         });
-        let mut seen = [Vec::new(), Vec::new()];
+        let mut arrived = [Vec::new(), Vec::new()];
         let (mut now, mut refused, mut offered) = (Instant::ZERO, 0, 0);
         for (number, (gap, what, size, ecn)) in (0..).zip(steps) {
             now += Duration::from_micros(gap);
-            for (link, seen) in links.iter_mut().zip(&mut seen) {
-                take(link, now, seen);
+            for (link, arrived) in links.iter_mut().zip(&mut arrived) {
+                take(link, now, arrived);
                 match what {
                     0 => link.set_rate(now, Rate::ZERO),
                     1 => link.set_rate(now, Rate::from_bps(u64::from(size) * 20_000)),
@@ -359,14 +363,14 @@ proptest! {
                 prop_assert!(queued == 0 || link.busy_until > now);
             }
         }
-        for (link, seen) in links.iter_mut().zip(&mut seen) {
+        for (link, arrived) in links.iter_mut().zip(&mut arrived) {
             link.set_rate(now, Rate::from_bps(1_000_000));
-            take(link, Instant::MAX, seen);
-            prop_assert!(seen.is_sorted_by_key(|(at, ..)| *at));
+            take(link, Instant::MAX, arrived);
+            prop_assert!(arrived.is_sorted_by_key(|(at, ..)| *at));
             prop_assert!(link.counters().balanced());
             prop_assert_eq!(link.counters().held.packets, 0);
         }
-        prop_assert_eq!(&seen[0], &seen[1]);
+        prop_assert_eq!(&arrived[0], &arrived[1]);
         prop_assert_eq!(links[0].counters(), links[1].counters());
         let told = std::iter::from_fn(|| links[1].next_drop()).collect::<Vec<_>>();
         prop_assert!(told.is_sorted_by_key(|(at, ..)| *at));

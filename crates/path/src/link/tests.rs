@@ -194,14 +194,14 @@ fn scripted_and_random_loss_are_counted() {
 }
 
 fn order(link: &mut Link<Sized>) -> Vec<(u64, u32)> {
-    let mut seen = Vec::new();
+    let mut arrived = Vec::new();
     while let Some(at) = link.next_arrival() {
-        seen.extend(
+        arrived.extend(
             link.arrive(at)
                 .map(|packet| (at.as_nanos() / 1000, packet.1)),
         );
     }
-    seen
+    arrived
 }
 
 #[test]
@@ -232,11 +232,11 @@ fn a_flight_held_beyond_what_follows_arrives_whole() {
     for n in 0..200 {
         link.enqueue(us(0), Sized(1500, n));
     }
-    let seen = order(&mut link);
-    assert_eq!(seen.len(), 200);
-    assert!(seen[..100].iter().map(|(_, n)| *n).eq(100..200));
-    assert!(seen[100..].iter().map(|(_, n)| *n).eq(0..100));
-    assert_eq!(seen[100].0, 3_020_240);
+    let arrived = order(&mut link);
+    assert_eq!(arrived.len(), 200);
+    assert!(arrived[..100].iter().map(|(_, n)| *n).eq(100..200));
+    assert!(arrived[100..].iter().map(|(_, n)| *n).eq(0..100));
+    assert_eq!(arrived[100].0, 3_020_240);
 }
 
 #[test]
@@ -251,18 +251,19 @@ fn reordering_and_duplication_come_as_often_as_said() {
     for n in 0..1000 {
         link.enqueue(us(0), Sized(1500, n));
     }
-    let seen = order(&mut link);
+    let arrived = order(&mut link);
     let turn = |n: u32| 20_000 + 240 * (u64::from(n) + 1);
-    let late = seen.iter().filter(|(at, n)| *at > turn(*n)).count();
+    let late = arrived.iter().filter(|(at, n)| *at > turn(*n)).count();
     assert!(
-        seen.iter()
+        arrived
+            .iter()
             .all(|(at, n)| *at == turn(*n) || *at == turn(*n) + 5_000)
     );
     // Within five standard deviations.
     assert!((52..148).contains(&late), "{late}");
     let copies = link.counters().duplicated.packets;
     assert!((15..85).contains(&copies), "{copies}");
-    assert_eq!(seen.len() as u64, 1000 + copies);
+    assert_eq!(arrived.len() as u64, 1000 + copies);
 }
 
 #[test]
@@ -411,13 +412,13 @@ proptest! {
         let mut link = fifty(limit);
         let mut now = Instant::ZERO;
         let mut next = 0;
-        let mut seen = Vec::new();
+        let mut arrived = Vec::new();
         for (gap, what, size) in steps {
             let until = now + Duration::from_micros(gap);
             while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
                 prop_assert!(at >= now, "an arrival in the past");
                 now = at;
-                seen.extend(link.arrive(at).map(|p| p.1));
+                arrived.extend(link.arrive(at).map(|p| p.1));
             }
             now = until;
             match what {
@@ -444,9 +445,9 @@ proptest! {
         }
         link.set_rate(now, Rate::from_bps(1_000_000));
         while let Some(at) = link.next_arrival() {
-            seen.extend(link.arrive(at).map(|p| p.1));
+            arrived.extend(link.arrive(at).map(|p| p.1));
         }
-        prop_assert!(seen.is_sorted());
+        prop_assert!(arrived.is_sorted());
         prop_assert_eq!(link.counters().held.packets, 0);
         prop_assert!(link.counters().balanced());
     }
@@ -459,18 +460,18 @@ proptest! {
     ) {
         let mut links = [fifty(QueueLimit::Packets(20)), fifty(QueueLimit::Packets(20))];
         links[1].is_plain = false;
-        let mut seen: [Vec<(Instant, u32)>; 2] = Default::default();
+        let mut arrived: [Vec<(Instant, u32)>; 2] = Default::default();
         let mut now = Instant::ZERO;
-        let reach = |until: Instant, links: &mut [Link<Sized>; 2], seen: &mut [Vec<_>; 2]| {
-            for (link, seen) in links.iter_mut().zip(seen) {
+        let reach = |until: Instant, links: &mut [Link<Sized>; 2], arrived: &mut [Vec<_>; 2]| {
+            for (link, arrived) in links.iter_mut().zip(arrived) {
                 while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
-                    seen.extend(link.arrive(at).map(|p| (at, p.1)));
+                    arrived.extend(link.arrive(at).map(|p| (at, p.1)));
                 }
             }
         };
         for (number, (gap, what, size)) in (0..).zip(steps) {
             now += Duration::from_micros(gap);
-            reach(now, &mut links, &mut seen);
+            reach(now, &mut links, &mut arrived);
             let share = Gain::from_millionths(if size % 2 == 0 { 0 } else { size * 300 });
             let verdicts = links.each_mut().map(|link| {
                 match what {
@@ -496,8 +497,8 @@ proptest! {
                 prop_assert_eq!(one, other);
             }
         }
-        reach(Instant::MAX, &mut links, &mut seen);
-        prop_assert_eq!(&seen[0], &seen[1]);
+        reach(Instant::MAX, &mut links, &mut arrived);
+        prop_assert_eq!(&arrived[0], &arrived[1]);
     }
 
     /// A link that tells arrivals ahead tells those that another has.
@@ -514,26 +515,26 @@ proptest! {
         }
         let [ahead, other] = &mut links;
         prop_assert!(ahead.tell_ahead());
-        let (mut now, mut told, mut seen, mut taken) = (Instant::ZERO, vec![], vec![], vec![]);
+        let (mut now, mut predicted, mut arrived, mut taken) = (Instant::ZERO, vec![], vec![], vec![]);
         for (number, (gap, size)) in (0..).zip(steps) {
             now += Duration::from_micros(gap);
             while let Some(at) = other.next_arrival().filter(|&at| at <= now) {
-                seen.extend(other.arrive(at).map(|packet| (at, packet.1)));
+                arrived.extend(other.arrive(at).map(|packet| (at, packet.1)));
             }
             let packet = Sized(size, number);
             prop_assert_eq!(ahead.enqueue(now, packet), other.enqueue(now, packet));
             while let Some((at, packet)) = ahead.next_ahead() {
-                told.push((at, packet.1));
+                predicted.push((at, packet.1));
             }
             if size % 3 == 0 {
                 ahead.take_ahead(now, |packet| taken.push(packet.1));
                 prop_assert_eq!(ahead.counters(), other.counters());
                 prop_assert_eq!(ahead.backlog(now), other.backlog(now));
                 prop_assert_eq!(ahead.take_peak(now), other.take_peak(now));
-                prop_assert!(taken.iter().eq(seen.iter().map(|(_, number)| number)));
+                prop_assert!(taken.iter().eq(arrived.iter().map(|(_, number)| number)));
             }
         }
-        prop_assert!(told.starts_with(&seen));
+        prop_assert!(predicted.starts_with(&arrived));
     }
 
     #[test]
@@ -542,14 +543,14 @@ proptest! {
     ) {
         let mut link = fifty(QueueLimit::Packets(20));
         let (mut now, mut accepted) = (Instant::ZERO, 0);
-        let mut seen = Vec::new();
+        let mut arrived = Vec::new();
         let mut lost = 0;
         for (gap, what, size) in steps {
             let until = now + Duration::from_micros(gap);
             while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
                 prop_assert!(at >= now, "an arrival in the past");
                 now = at;
-                seen.extend(link.arrive(at).map(|p| p.1));
+                arrived.extend(link.arrive(at).map(|p| p.1));
             }
             now = until;
             let share = Gain::from_millionths(size * 300);
@@ -570,18 +571,18 @@ proptest! {
             prop_assert_eq!(link.counters().held.packets, held as u64);
         }
         while let Some(at) = link.next_arrival() {
-            seen.extend(link.arrive(at).map(|p| p.1));
+            arrived.extend(link.arrive(at).map(|p| p.1));
         }
         let counters = *link.counters();
-        prop_assert_eq!(seen.len() as u64, counters.delivered.packets);
+        prop_assert_eq!(arrived.len() as u64, counters.delivered.packets);
         prop_assert_eq!(counters.held.packets, 0);
         prop_assert_eq!(counters.dropped_random.packets, lost);
         prop_assert!(counters.balanced());
         // Each packet that was accepted and not lost arrives once or twice.
-        seen.sort_unstable();
-        let twice = seen.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        arrived.sort_unstable();
+        let twice = arrived.windows(2).filter(|pair| pair[0] == pair[1]).count();
         prop_assert_eq!(twice as u64, counters.duplicated.packets);
-        seen.dedup();
-        prop_assert_eq!(seen.len() as u64, u64::from(accepted) - lost);
+        arrived.dedup();
+        prop_assert_eq!(arrived.len() as u64, u64::from(accepted) - lost);
     }
 }

@@ -3,7 +3,7 @@
 use paceline_units::limits::MAX_RTT_NS;
 use paceline_units::{Duration, Instant, Site, parameters};
 
-use super::discipline::{Discipline, Fate, Fifo, Waiting};
+use super::discipline::{Discipline, Fifo, Sink, Waiting};
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 parameters! {
@@ -79,7 +79,7 @@ impl CodelState {
         codel: &Codel,
         queue: &mut Fifo<P>,
         now: Instant,
-        fate: &mut Fate<'_, P>,
+        sink: &mut Sink<'_, P>,
     ) -> Option<P> {
         let (mut head, mut ok_to_drop) = self.take(codel, queue, now);
         if self.dropping {
@@ -88,11 +88,11 @@ impl CodelState {
             while self.dropping && now >= self.drop_next {
                 let mut packet = head?.packet;
                 self.set_count(self.count.saturating_add(1));
-                if codel.ecn && fate.mark(&mut packet) {
+                if codel.ecn && sink.mark(&mut packet) {
                     self.drop_next = self.control_law(codel, self.drop_next);
                     return Some(packet);
                 }
-                fate.drop(now, packet, DropCause::Early);
+                sink.drop(now, packet, DropCause::Early);
                 (head, ok_to_drop) = self.take(codel, queue, now);
                 match ok_to_drop {
                     true => self.drop_next = self.control_law(codel, self.drop_next),
@@ -101,11 +101,11 @@ impl CodelState {
             }
         } else if ok_to_drop {
             let mut packet = head?.packet;
-            let marked = codel.ecn && fate.mark(&mut packet);
+            let marked = codel.ecn && sink.mark(&mut packet);
             if marked {
                 head = Some(Waiting { packet, since: now });
             } else {
-                fate.drop(now, packet, DropCause::Early);
+                sink.drop(now, packet, DropCause::Early);
                 (head, _) = self.take(codel, queue, now);
             }
             self.dropping = true;
@@ -165,14 +165,14 @@ impl<P: Packet> Discipline<P> for CodelQueue<P> {
         now: Instant,
         packet: P,
         _: Option<QueueLimit>,
-        _: &mut Fate<'_, P>,
+        _: &mut Sink<'_, P>,
     ) -> Result<(), DropCause> {
         self.fifo.push(now, packet);
         Ok(())
     }
 
-    fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
-        self.state.dequeue(&self.codel, &mut self.fifo, now, fate)
+    fn dequeue(&mut self, now: Instant, sink: &mut Sink<'_, P>) -> Option<P> {
+        self.state.dequeue(&self.codel, &mut self.fifo, now, sink)
     }
 
     fn bytes(&self) -> u64 {
@@ -190,7 +190,7 @@ impl<P: Packet> Discipline<P> for CodelQueue<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::discipline::testing::{Grave, Probe, SITE};
+    use super::super::discipline::testing::{Discarded, Probe, SITE};
     use super::*;
 
     fn us(n: u64) -> Instant {
@@ -240,61 +240,61 @@ mod tests {
     /// dequeues of 276 and 334 ms.
     #[test]
     fn a_standing_queue_is_dropped_from_by_the_control_law() {
-        let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+        let (mut queue, mut discarded) = (standing(false, 0), Discarded::new());
         for at in 1..=380 {
-            let packet = queue.dequeue(ms(at), &mut grave.fate());
+            let packet = queue.dequeue(ms(at), &mut discarded.sink());
             assert!(packet.is_some());
         }
-        let times: Vec<u64> = grave
+        let times: Vec<u64> = discarded
             .dropped
             .iter()
             .map(|(at, ..)| at.as_nanos() / 1_000_000)
             .collect();
         assert_eq!(times, [105, 205, 276, 334]);
         // At the head: the n-th dequeue takes number n - 1, and one more for each drop before it.
-        assert_eq!(grave.numbers(), [104, 205, 277, 336]);
+        assert_eq!(discarded.numbers(), [104, 205, 277, 336]);
         assert_eq!(queue.state.count, 4);
     }
 
     #[test]
     fn several_drops_that_are_due_come_at_once() {
-        let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+        let (mut queue, mut discarded) = (standing(false, 0), Discarded::new());
         for at in [5, 105] {
-            queue.dequeue(ms(at), &mut grave.fate());
+            queue.dequeue(ms(at), &mut discarded.sink());
         }
         // Due at 205, 275.7, 333.4, 383.4 and 428.2 ms.
-        let packet = queue.dequeue(ms(430), &mut grave.fate()).unwrap();
-        assert_eq!(grave.numbers(), [1, 3, 4, 5, 6, 7]);
+        let packet = queue.dequeue(ms(430), &mut discarded.sink()).unwrap();
+        assert_eq!(discarded.numbers(), [1, 3, 4, 5, 6, 7]);
         assert_eq!(packet.number, 8);
         assert_eq!(queue.state.count, 6);
     }
 
     #[test]
     fn with_ecn_it_marks_and_goes_on() {
-        let (mut queue, mut grave) = (standing(true, 1), Grave::new());
+        let (mut queue, mut discarded) = (standing(true, 1), Discarded::new());
         let mut marked = Vec::new();
         for at in 1..=380 {
-            let packet = queue.dequeue(ms(at), &mut grave.fate()).unwrap();
+            let packet = queue.dequeue(ms(at), &mut discarded.sink()).unwrap();
             if packet.marked {
                 marked.push(at);
             }
         }
         assert_eq!(marked, [105, 205, 276, 334]);
-        assert!(grave.dropped.is_empty());
+        assert!(discarded.dropped.is_empty());
         // Packets that cannot be marked are dropped, and without the option nothing is marked.
-        let (mut queue, mut grave) = (standing(true, 0), Grave::new());
-        let (mut plain, mut other) = (standing(false, 1), Grave::new());
+        let (mut queue, mut discarded) = (standing(true, 0), Discarded::new());
+        let (mut plain, mut other) = (standing(false, 1), Discarded::new());
         for at in 1..=380 {
-            queue.dequeue(ms(at), &mut grave.fate());
-            plain.dequeue(ms(at), &mut other.fate());
+            queue.dequeue(ms(at), &mut discarded.sink());
+            plain.dequeue(ms(at), &mut other.sink());
         }
-        assert_eq!(grave.numbers(), [104, 205, 277, 336]);
+        assert_eq!(discarded.numbers(), [104, 205, 277, 336]);
         assert_eq!(other.numbers(), [104, 205, 277, 336]);
     }
 
     #[test]
     fn a_dip_below_the_target_starts_the_interval_anew() {
-        let (mut queue, mut grave) = (codel(false), Grave::new());
+        let (mut queue, mut discarded) = (codel(false), Discarded::new());
         // Three packets always remain in the queue; all dequeued packets but one waited 6 ms.
         for at in 0..200_u64 {
             let since = if at == 60 {
@@ -306,11 +306,15 @@ mod tests {
             for number in 0..3 {
                 queue.fifo.push(since, Probe::new(number, 1500));
             }
-            queue.dequeue(ms(at), &mut grave.fate());
+            queue.dequeue(ms(at), &mut discarded.sink());
         }
         // Above from 61 ms on: the first drop may come at 161 ms, not at 105.
         assert_eq!(
-            grave.dropped.iter().map(|(at, ..)| *at).collect::<Vec<_>>(),
+            discarded
+                .dropped
+                .iter()
+                .map(|(at, ..)| *at)
+                .collect::<Vec<_>>(),
             [ms(161)]
         );
     }
@@ -321,17 +325,17 @@ mod tests {
     #[test]
     fn one_packet_behind_is_no_standing_queue() {
         for (standing, drops) in [(1, false), (2, true)] {
-            let (mut queue, mut grave) = (codel(false), Grave::new());
+            let (mut queue, mut discarded) = (codel(false), Discarded::new());
             (0..standing).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
             for at in 1..=100 {
                 queue.fifo.push(ms(at * 10), Probe::new(99, 1500));
-                queue.dequeue(ms(at * 10), &mut grave.fate());
-                if grave.dropped.len() == 1 {
-                    assert_eq!(grave.dropped[0].0, ms(110));
+                queue.dequeue(ms(at * 10), &mut discarded.sink());
+                if discarded.dropped.len() == 1 {
+                    assert_eq!(discarded.dropped[0].0, ms(110));
                     break;
                 }
             }
-            assert_eq!(grave.dropped.len() == 1, drops, "{standing}");
+            assert_eq!(discarded.dropped.len() == 1, drops, "{standing}");
         }
     }
 
@@ -342,21 +346,21 @@ mod tests {
     #[test]
     fn a_soon_return_begins_at_the_old_rate() {
         for (drops, later, count) in [(8, 200, 7), (8, 5000, 1), (3, 200, 2), (2, 200, 1)] {
-            let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+            let (mut queue, mut discarded) = (standing(false, 0), Discarded::new());
             let mut at = 1;
             while queue.state.count < drops {
-                queue.dequeue(ms(at), &mut grave.fate());
+                queue.dequeue(ms(at), &mut discarded.sink());
                 at += 1;
             }
             queue.fifo = Fifo::new();
-            assert_eq!(queue.dequeue(ms(at), &mut grave.fate()), None);
+            assert_eq!(queue.dequeue(ms(at), &mut discarded.sink()), None);
             assert!(!queue.state.dropping);
-            let (from, before) = (at + later, grave.dropped.len());
+            let (from, before) = (at + later, discarded.dropped.len());
             (0..300).for_each(|n| queue.fifo.push(ms(from), Probe::new(n, 1500)));
             let mut at = from;
-            while grave.dropped.len() == before {
+            while discarded.dropped.len() == before {
                 at += 1;
-                queue.dequeue(ms(at), &mut grave.fate());
+                queue.dequeue(ms(at), &mut discarded.sink());
             }
             assert_eq!(at, from + 105);
             assert_eq!(queue.state.count, count);

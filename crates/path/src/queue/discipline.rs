@@ -25,11 +25,11 @@ pub(crate) trait Discipline<P: Packet>: Sized {
         now: Instant,
         packet: P,
         limit: Option<QueueLimit>,
-        fate: &mut Fate<'_, P>,
+        sink: &mut Sink<'_, P>,
     ) -> Result<(), DropCause>;
 
-    /// The next packet to transmit; `fate` receives the packets dropped before it.
-    fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P>;
+    /// The next packet to transmit; `sink` receives the packets dropped before it.
+    fn dequeue(&mut self, now: Instant, sink: &mut Sink<'_, P>) -> Option<P>;
 
     /// Bytes waiting.
     fn bytes(&self) -> u64;
@@ -50,16 +50,16 @@ pub(crate) trait Discipline<P: Packet>: Sized {
 }
 
 /// A packet that was dropped after it had been accepted: when, and why.
-pub(crate) type Told<P> = (Instant, P, DropCause);
+pub(crate) type DroppedPacket<P> = (Instant, P, DropCause);
 
 /// Receives the packets that a queue marks or drops.
-pub(crate) struct Fate<'l, P> {
+pub(crate) struct Sink<'l, P> {
     pub(crate) counters: &'l mut Counters,
     /// The dropped packets with their times, if the caller wants them.
-    pub(crate) told: Option<&'l mut VecDeque<Told<P>>>,
+    pub(crate) dropped: Option<&'l mut VecDeque<DroppedPacket<P>>>,
 }
 
-impl<P: Packet> Fate<'_, P> {
+impl<P: Packet> Sink<'_, P> {
     /// Marks a packet; false if it is not ECN-capable.
     pub(crate) fn mark(&mut self, packet: &mut P) -> bool {
         let marked = packet.mark();
@@ -78,8 +78,8 @@ impl<P: Packet> Fate<'_, P> {
             DropCause::Filtered => self.counters.dropped_filtered.add(size),
             _ => self.counters.dropped_early.add(size),
         }
-        if let Some(told) = &mut self.told {
-            told.push_back((now, packet, cause));
+        if let Some(dropped) = &mut self.dropped {
+            dropped.push_back((now, packet, cause));
         }
     }
 }
@@ -201,12 +201,12 @@ pub(crate) mod testing {
     }
 
     /// Counters that allow many packets, and the dropped packets.
-    pub(crate) struct Grave {
+    pub(crate) struct Discarded {
         pub(crate) counters: Counters,
-        pub(crate) dropped: VecDeque<Told<Probe>>,
+        pub(crate) dropped: VecDeque<DroppedPacket<Probe>>,
     }
 
-    impl Grave {
+    impl Discarded {
         pub(crate) fn new() -> Self {
             let mut counters = Counters::default();
             (0..10_000).for_each(|_| counters.held.add(u32::MAX));
@@ -216,10 +216,10 @@ pub(crate) mod testing {
             }
         }
 
-        pub(crate) fn fate(&mut self) -> Fate<'_, Probe> {
-            Fate {
+        pub(crate) fn sink(&mut self) -> Sink<'_, Probe> {
+            Sink {
                 counters: &mut self.counters,
-                told: Some(&mut self.dropped),
+                dropped: Some(&mut self.dropped),
             }
         }
 

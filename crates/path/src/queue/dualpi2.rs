@@ -4,7 +4,7 @@ use paceline_units::limits::{MAX_RTT_NS, MIN_UPDATE_NS};
 use paceline_units::options::Refusal;
 use paceline_units::{Duration, Gain, Instant, Site, parameters};
 
-use super::discipline::{Discipline, Fate, Fifo, Waiting};
+use super::discipline::{Discipline, Fifo, Sink, Waiting};
 use super::early::share;
 use super::sums::add_repeatedly;
 use crate::packet::{DropCause, Packet, QueueLimit};
@@ -140,7 +140,7 @@ impl<P: Packet> Discipline<P> for DualPi2Queue<P> {
         now: Instant,
         packet: P,
         _: Option<QueueLimit>,
-        _: &mut Fate<'_, P>,
+        _: &mut Sink<'_, P>,
     ) -> Result<(), DropCause> {
         self.catch_up(now);
         match packet.is_l4s() {
@@ -151,17 +151,17 @@ impl<P: Packet> Discipline<P> for DualPi2Queue<P> {
     }
 
     /// Appendix A.1 and A.2.
-    fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
+    fn dequeue(&mut self, now: Instant, sink: &mut Sink<'_, P>) -> Option<P> {
         self.catch_up(now);
         loop {
             let (head, l4s, credit) = self.schedule()?;
             let mut packet = head.packet;
             let dropped = match l4s {
-                true => self.judge_l4s(&mut packet, now.since(head.since), fate),
-                false => self.judge_classic(&mut packet, fate),
+                true => self.judge_l4s(&mut packet, now.since(head.since), sink),
+                false => self.judge_classic(&mut packet, sink),
             };
             if dropped {
-                fate.drop(now, packet, DropCause::Early);
+                sink.drop(now, packet, DropCause::Early);
             } else {
                 self.credit += credit;
                 return Some(packet);
@@ -190,7 +190,7 @@ impl<P: Packet> Discipline<P> for DualPi2Queue<P> {
 
 impl<P: Packet> DualPi2Queue<P> {
     /// Marks or drops a packet that leaves the L4S queue; true if it is to be dropped.
-    fn judge_l4s(&mut self, packet: &mut P, sojourn: Duration, fate: &mut Fate<'_, P>) -> bool {
+    fn judge_l4s(&mut self, packet: &mut P, sojourn: Duration, sink: &mut Sink<'_, P>) -> bool {
         let coupled = f64::from(self.config.coupling) * self.base;
         // A.2: the L4S queue is overloaded too, so it drops like the Classic one.
         if coupled >= 1.0 {
@@ -199,7 +199,7 @@ impl<P: Packet> DualPi2Queue<P> {
                 return true;
             }
             if self.l4s.recur(coupled.min(1.0)) {
-                fate.mark(packet);
+                sink.mark(packet);
             }
             return false;
         }
@@ -208,15 +208,15 @@ impl<P: Packet> DualPi2Queue<P> {
         let alone = self.l4s.fifo.packets() < RAMP_PACKETS;
         let own = if alone { 0.0 } else { self.ramp(sojourn) };
         if self.l4s.recur(own.max(coupled)) {
-            fate.mark(packet);
+            sink.mark(packet);
         }
         false
     }
 
     /// Marks or drops a packet that leaves the Classic queue; true if it is to be dropped.
-    fn judge_classic(&mut self, packet: &mut P, fate: &mut Fate<'_, P>) -> bool {
+    fn judge_classic(&mut self, packet: &mut P, sink: &mut Sink<'_, P>) -> bool {
         let classic = self.base * self.base;
-        self.classic.recur(classic) && (classic >= self.config.most_classic() || !fate.mark(packet))
+        self.classic.recur(classic) && (classic >= self.config.most_classic() || !sink.mark(packet))
     }
 
     /// `laqm`: rises from zero at `minTh` to one at `minTh` plus `range`.
@@ -335,7 +335,7 @@ impl<P: Packet> DualPi2Queue<P> {
 #[cfg(test)]
 mod tests {
     use super::super::AnyDiscipline;
-    use super::super::discipline::testing::{Grave, Probe, SITE};
+    use super::super::discipline::testing::{Discarded, Probe, SITE};
     use super::*;
     use proptest::prelude::*;
 
@@ -359,7 +359,7 @@ mod tests {
     }
 
     fn put(queue: &mut DualPi2Queue<Probe>, at: Instant, probe: Probe) {
-        let taken = queue.enqueue(at, probe, None, &mut Grave::new().fate());
+        let taken = queue.enqueue(at, probe, None, &mut Discarded::new().sink());
         assert_eq!(taken, Ok(()));
     }
 
@@ -391,8 +391,8 @@ mod tests {
         queue.catch_up(ms(30));
         near(queue.base, 0.092_25);
         // The packet is gone: 0.15 x -0.015 - 3 x 0.03 = -0.09225, limited to zero.
-        let mut grave = Grave::new();
-        queue.dequeue(ms(31), &mut grave.fate()).unwrap();
+        let mut discarded = Discarded::new();
+        queue.dequeue(ms(31), &mut discarded.sink()).unwrap();
         queue.catch_up(ms(45));
         near(queue.base, 0.0);
         queue.catch_up(ms(60));
@@ -417,13 +417,13 @@ mod tests {
     /// Line 2 of figure 3: 3000 bytes and the largest packet are 4500, whatever size arrives.
     #[test]
     fn there_must_be_space_for_the_largest() {
-        let mut grave = Grave::new();
+        let mut discarded = Discarded::new();
         for (limit, fits) in [(4500, true), (4499, false)] {
             let mut queue = AnyDiscipline::DualPi2(dual());
             let limit = Some(QueueLimit::Bytes(limit));
             for (size, fits) in [(1500, true), (1500, true), (40, fits)] {
                 let probe = Probe::new(0, size);
-                let taken = queue.enqueue(ms(0), probe, limit, &mut grave.fate());
+                let taken = queue.enqueue(ms(0), probe, limit, &mut discarded.sink());
                 assert_eq!(taken.is_ok(), fits, "{limit:?}, {size}");
             }
         }
@@ -433,18 +433,18 @@ mod tests {
     fn the_square_and_the_double_come_at_even_distances() {
         // p' = 0.25: one Classic packet in 16, every other L4S packet. A count fires above one, so
         // the 17th packet is the first for Classic and the third for L4S.
-        let (mut queue, mut grave) = (dual(), Grave::new());
+        let (mut queue, mut discarded) = (dual(), Discarded::new());
         queue.base = 0.25;
         queue.next_update = Instant::MAX;
         let mut pass = |ecn: u8| -> (Vec<u32>, Vec<u32>) {
             (0..50).for_each(|number| put(&mut queue, ms(0), probe(number, ecn)));
             let passed: Vec<Probe> =
-                std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate())).collect();
+                std::iter::from_fn(|| queue.dequeue(ms(0), &mut discarded.sink())).collect();
             let marked = passed.iter().filter(|probe| probe.marked);
             let marked = marked.map(|probe| probe.number).collect();
             (
                 marked,
-                std::mem::take(&mut grave.dropped)
+                std::mem::take(&mut discarded.dropped)
                     .iter()
                     .map(|(_, p, _)| p.number)
                     .collect(),
@@ -467,10 +467,15 @@ mod tests {
             [0.0, 0.0, 0.5, 1.0, 1.0]
         );
         // All packets of a standing queue but the last, which is alone.
-        let (mut queue, mut grave) = (dual(), Grave::new());
+        let (mut queue, mut discarded) = (dual(), Discarded::new());
         (0..5).for_each(|number| put(&mut queue, us(0), probe(number, 2)));
         let marked: Vec<bool> = (0..5)
-            .map(|_| queue.dequeue(us(2000), &mut grave.fate()).unwrap().marked)
+            .map(|_| {
+                queue
+                    .dequeue(us(2000), &mut discarded.sink())
+                    .unwrap()
+                    .marked
+            })
             .collect();
         // The first brings the count to one, not above it.
         assert_eq!(marked, [false, true, true, true, false]);
@@ -478,26 +483,26 @@ mod tests {
 
     #[test]
     fn overload_drops_in_both_and_marks_no_longer_help() {
-        let (mut queue, mut grave) = (dual(), Grave::new());
+        let (mut queue, mut discarded) = (dual(), Discarded::new());
         queue.next_update = Instant::MAX;
         // p' = 0.5: p_CL = 1, p_C = 0.25 = p_Cmax. One in four is dropped, ECN-capable or not.
         queue.base = 0.5;
         for ecn in [0, 1] {
             (0..100).for_each(|number| put(&mut queue, ms(0), probe(number, ecn)));
         }
-        while queue.dequeue(ms(0), &mut grave.fate()).is_some() {}
+        while queue.dequeue(ms(0), &mut discarded.sink()).is_some() {}
         assert!(
-            (49..=50).contains(&grave.dropped.len()),
+            (49..=50).contains(&discarded.dropped.len()),
             "{}",
-            grave.dropped.len()
+            discarded.dropped.len()
         );
-        assert_eq!(grave.counters.marked.packets, 0);
-        let before = grave.dropped.len();
+        assert_eq!(discarded.counters.marked.packets, 0);
+        let before = discarded.dropped.len();
         (0..100).for_each(|number| put(&mut queue, ms(0), probe(number, 2)));
         let passed: Vec<Probe> =
-            std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate())).collect();
+            std::iter::from_fn(|| queue.dequeue(ms(0), &mut discarded.sink())).collect();
         // The packets that pass are marked; both use one count, as in the RFC.
-        let dropped = grave.dropped.len() - before;
+        let dropped = discarded.dropped.len() - before;
         assert_eq!(passed.len() + dropped, 100);
         assert!((20..=50).contains(&dropped), "{dropped}");
         assert!(passed.iter().filter(|probe| probe.marked).count() >= passed.len() - 2);
@@ -505,22 +510,22 @@ mod tests {
 
     #[test]
     fn l4s_goes_first_and_classic_gets_its_share() {
-        let (mut queue, mut grave) = (dual(), Grave::new());
+        let (mut queue, mut discarded) = (dual(), Discarded::new());
         queue.next_update = Instant::MAX;
         for number in 0..1000 {
             put(&mut queue, ms(0), probe(number, 0));
             put(&mut queue, ms(0), probe(1000 + number, 2));
         }
         let order: Vec<bool> = (0..1000)
-            .map(|_| queue.dequeue(ms(0), &mut grave.fate()).unwrap().ecn == 2)
+            .map(|_| queue.dequeue(ms(0), &mut discarded.sink()).unwrap().ecn == 2)
             .collect();
         assert!(order[..9].iter().all(|l4s| *l4s));
         let classic = order.iter().filter(|l4s| !**l4s).count();
         assert!((98..=101).contains(&classic), "{classic}");
         // A queue on its own gets all of the capacity.
-        let (mut queue, mut grave) = (dual(), Grave::new());
+        let (mut queue, mut discarded) = (dual(), Discarded::new());
         (0..10).for_each(|number| put(&mut queue, ms(0), probe(number, 0)));
-        let alone = std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate()));
+        let alone = std::iter::from_fn(|| queue.dequeue(ms(0), &mut discarded.sink()));
         assert_eq!(alone.count(), 10);
     }
 

@@ -12,12 +12,12 @@ pub(crate) trait Early: Sized {
     fn new(options: Self::Options, site: &Site, seed: u64) -> Self;
 
     /// Its decision about an arriving packet.
-    fn judge(&mut self, found: Found) -> Signal;
+    fn judge(&mut self, arrival: Arrival) -> Signal;
 }
 
-/// What an arriving packet finds.
+/// An arriving packet, and the queue before it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct Arrival {
     pub(crate) size: u32,
     /// Waiting behind the packet in transmission.
     pub(crate) bytes: u64,
@@ -58,8 +58,8 @@ pub(super) mod testing {
     use super::*;
 
     /// This many packets of 1500 bytes in front of a link of 50 Mbit/s.
-    pub(crate) fn found(packets: u64) -> Found {
-        Found {
+    pub(crate) fn arrival(packets: u64) -> Arrival {
+        Arrival {
             size: 1500,
             bytes: packets * 1500,
             packets,

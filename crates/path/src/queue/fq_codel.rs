@@ -6,7 +6,7 @@ use paceline_units::limits::{MAX_MTU, MAX_RTT_NS, MIN_MTU};
 use paceline_units::{Bytes, Instant, Rng, Site, parameters};
 
 use super::codel::{Codel, CodelState};
-use super::discipline::{Discipline, Fate, Fifo};
+use super::discipline::{Discipline, Fifo, Sink};
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 parameters! {
@@ -94,7 +94,7 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
         now: Instant,
         packet: P,
         limit: Option<QueueLimit>,
-        fate: &mut Fate<'_, P>,
+        sink: &mut Sink<'_, P>,
     ) -> Result<(), DropCause> {
         let index = self.place(packet.flow());
         self.bytes += u64::from(packet.size());
@@ -109,13 +109,13 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
         // One batch is enough where the limit is in packets, as in the RFC; where it is in bytes,
         // half of the packets may be smaller than the arriving one.
         while self.packets > 0 && self.exceeds(limit) {
-            self.overflow(now, fate);
+            self.overflow(now, sink);
         }
         Ok(())
     }
 
     /// Section 4.2: deficit round robin, new queues before old ones.
-    fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
+    fn dequeue(&mut self, now: Instant, sink: &mut Sink<'_, P>) -> Option<P> {
         loop {
             let (index, is_new) = match (self.new.front(), self.old.front()) {
                 (Some(index), _) => (*index, true),
@@ -132,7 +132,7 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
             }
             let (bytes, packets) = (queue.fifo.bytes(), queue.fifo.packets());
             let codel = &self.codel;
-            let packet = queue.codel.dequeue(codel, &mut queue.fifo, now, fate);
+            let packet = queue.codel.dequeue(codel, &mut queue.fifo, now, sink);
             self.bytes -= bytes - queue.fifo.bytes();
             self.packets -= packets - queue.fifo.packets();
             match packet {
@@ -194,7 +194,7 @@ impl<P: Packet> FqCodelQueue<P> {
     /// Section 4.1: drops half of the packets of the queue with the most bytes, from its head, at
     /// most one batch. (Linux drops half of the bytes, and adds the drops to the queue's CoDel
     /// count.)
-    fn overflow(&mut self, now: Instant, fate: &mut Fate<'_, P>) {
+    fn overflow(&mut self, now: Instant, sink: &mut Sink<'_, P>) {
         let longest = self
             .queues
             .iter_mut()
@@ -208,14 +208,14 @@ impl<P: Packet> FqCodelQueue<P> {
             };
             self.bytes -= u64::from(head.packet.size());
             self.packets -= 1;
-            fate.drop(now, head.packet, DropCause::Queue);
+            sink.drop(now, head.packet, DropCause::Queue);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::discipline::testing::{Grave, Probe, SITE};
+    use super::super::discipline::testing::{Discarded, Probe, SITE};
     use super::*;
     use paceline_units::Duration;
 
@@ -238,7 +238,7 @@ mod tests {
 
     fn offer(
         queue: &mut FqCodelQueue<Probe>,
-        grave: &mut Grave,
+        discarded: &mut Discarded,
         at: u64,
         flow: u64,
         sizes: &[u32],
@@ -250,13 +250,13 @@ mod tests {
             };
             let limit = Some(QueueLimit::Packets(20));
             queue
-                .enqueue(ms(at), probe, limit, &mut grave.fate())
+                .enqueue(ms(at), probe, limit, &mut discarded.sink())
                 .unwrap();
         }
     }
 
-    fn served(queue: &mut FqCodelQueue<Probe>, grave: &mut Grave, at: u64) -> Vec<u32> {
-        std::iter::from_fn(|| queue.dequeue(ms(at), &mut grave.fate()))
+    fn served(queue: &mut FqCodelQueue<Probe>, discarded: &mut Discarded, at: u64) -> Vec<u32> {
+        std::iter::from_fn(|| queue.dequeue(ms(at), &mut discarded.sink()))
             .map(|probe| probe.number)
             .collect()
     }
@@ -266,29 +266,29 @@ mod tests {
     /// 1000, sends 1000, 1000 (-1000 + 1500), and so on.
     #[test]
     fn turns_go_by_bytes() {
-        let (mut queue, mut grave) = (fq(1500), Grave::new());
-        offer(&mut queue, &mut grave, 0, 1, &[1000; 5]);
-        offer(&mut queue, &mut grave, 0, 2, &[300; 2]);
-        offer(&mut queue, &mut grave, 0, 3, &[1500; 2]);
-        let order = served(&mut queue, &mut grave, 0);
+        let (mut queue, mut discarded) = (fq(1500), Discarded::new());
+        offer(&mut queue, &mut discarded, 0, 1, &[1000; 5]);
+        offer(&mut queue, &mut discarded, 0, 2, &[300; 2]);
+        offer(&mut queue, &mut discarded, 0, 3, &[1500; 2]);
+        let order = served(&mut queue, &mut discarded, 0);
         // Flow 3 has no credit left after its 1500 and becomes old, behind 1 and 2.
         assert_eq!(order, [100, 101, 200, 201, 300, 102, 301, 103, 104]);
         assert_eq!((queue.bytes(), queue.packets()), (0, 0));
-        assert!(grave.dropped.is_empty());
+        assert!(discarded.dropped.is_empty());
     }
 
     #[test]
     fn what_is_new_goes_first_but_not_twice() {
-        let (mut queue, mut grave) = (fq(1500), Grave::new());
-        offer(&mut queue, &mut grave, 0, 1, &[700; 6]);
+        let (mut queue, mut discarded) = (fq(1500), Discarded::new());
+        offer(&mut queue, &mut discarded, 0, 1, &[700; 6]);
         let mut take = |queue: &mut FqCodelQueue<Probe>, count: usize| -> Vec<u32> {
             (0..count)
-                .map(|_| queue.dequeue(ms(0), &mut grave.fate()).unwrap().number)
+                .map(|_| queue.dequeue(ms(0), &mut discarded.sink()).unwrap().number)
                 .collect()
         };
         // 2100 of 1500: flow 1 becomes old.
         assert_eq!(take(&mut queue, 3), [100, 101, 102]);
-        let mut other = Grave::new();
+        let mut other = Discarded::new();
         offer(&mut queue, &mut other, 0, 2, &[100]);
         // A sparse flow overtakes old queues ...
         assert_eq!(take(&mut queue, 2), [200, 103]);
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn each_flow_has_its_own_codel() {
-        let (mut queue, mut grave) = (fq(1500), Grave::new());
+        let (mut queue, mut discarded) = (fq(1500), Discarded::new());
         for at in 0..200 {
             // Flow 2 offers as much as it is served; flow 1 twice that.
             for flow in [1, 1, 2] {
@@ -309,31 +309,31 @@ mod tests {
                     ..Probe::new(flow as u32, 1500)
                 };
                 queue
-                    .enqueue(ms(at), probe, limit, &mut grave.fate())
+                    .enqueue(ms(at), probe, limit, &mut discarded.sink())
                     .unwrap();
             }
             for _ in 0..2 {
-                queue.dequeue(ms(at), &mut grave.fate());
+                queue.dequeue(ms(at), &mut discarded.sink());
             }
         }
         // Flow 1's sojourn time passes 5 ms about 10 ms into the run, and stays above.
-        assert!(!grave.dropped.is_empty());
-        assert!(grave.numbers().iter().all(|flow| *flow == 1));
-        assert!(grave.dropped[0].0 > ms(105) && grave.dropped[0].0 < ms(120));
+        assert!(!discarded.dropped.is_empty());
+        assert!(discarded.numbers().iter().all(|flow| *flow == 1));
+        assert!(discarded.dropped[0].0 > ms(105) && discarded.dropped[0].0 < ms(120));
     }
 
     #[test]
     fn an_overflow_takes_half_of_the_longest_queue_from_its_head() {
-        let (mut queue, mut grave) = (fq(1500), Grave::new());
-        offer(&mut queue, &mut grave, 0, 1, &[1000; 12]);
-        offer(&mut queue, &mut grave, 0, 2, &[1000; 8]);
-        assert!(grave.dropped.is_empty());
+        let (mut queue, mut discarded) = (fq(1500), Discarded::new());
+        offer(&mut queue, &mut discarded, 0, 1, &[1000; 12]);
+        offer(&mut queue, &mut discarded, 0, 2, &[1000; 8]);
+        assert!(discarded.dropped.is_empty());
         // The 21st: 12 packets of flow 1 wait; six are dropped, and six fewer are beyond the limit.
-        offer(&mut queue, &mut grave, 0, 3, &[40]);
-        assert_eq!(grave.numbers(), [100, 101, 102, 103, 104, 105]);
-        assert_eq!(grave.counters.dropped_queue.packets, 6);
+        offer(&mut queue, &mut discarded, 0, 3, &[40]);
+        assert_eq!(discarded.numbers(), [100, 101, 102, 103, 104, 105]);
+        assert_eq!(discarded.counters.dropped_queue.packets, 6);
         assert_eq!(queue.packets(), 15);
-        let rest = served(&mut queue, &mut grave, 0);
+        let rest = served(&mut queue, &mut discarded, 0);
         assert_eq!(rest.len(), 15);
         assert!(rest.contains(&300) && rest.contains(&106));
     }
@@ -342,12 +342,18 @@ mod tests {
     /// but half of flow 1's packets are dropped: 3, and not half of its bytes, which would be 2.
     #[test]
     fn the_longest_has_the_most_bytes_and_loses_half_of_its_packets() {
-        let (mut queue, mut grave) = (fq(1500), Grave::new());
-        offer(&mut queue, &mut grave, 0, 1, &[1500, 1500, 1500, 1000, 40]);
-        offer(&mut queue, &mut grave, 0, 2, &[200; 15]);
-        assert!(grave.dropped.is_empty());
-        offer(&mut queue, &mut grave, 0, 2, &[200]);
-        assert_eq!(grave.numbers(), [100, 101, 102]);
+        let (mut queue, mut discarded) = (fq(1500), Discarded::new());
+        offer(
+            &mut queue,
+            &mut discarded,
+            0,
+            1,
+            &[1500, 1500, 1500, 1000, 40],
+        );
+        offer(&mut queue, &mut discarded, 0, 2, &[200; 15]);
+        assert!(discarded.dropped.is_empty());
+        offer(&mut queue, &mut discarded, 0, 2, &[200]);
+        assert_eq!(discarded.numbers(), [100, 101, 102]);
         assert_eq!((queue.packets(), queue.bytes()), (18, 1040 + 16 * 200));
     }
 
@@ -356,29 +362,34 @@ mod tests {
     /// packets, 1440 bytes, is enough.
     #[test]
     fn a_limit_in_bytes_holds_however_small_the_packets_at_the_head() {
-        let (mut queue, mut grave) = (fq(1500), Grave::new());
+        let (mut queue, mut discarded) = (fq(1500), Discarded::new());
         let limit = Some(QueueLimit::Bytes(1600));
         for (number, size) in (0..).zip([40, 40, 40, 40, 1400, 100, 1400]) {
             queue
-                .enqueue(ms(0), Probe::new(number, size), limit, &mut grave.fate())
+                .enqueue(
+                    ms(0),
+                    Probe::new(number, size),
+                    limit,
+                    &mut discarded.sink(),
+                )
                 .unwrap();
             assert!(queue.bytes() <= 1600, "{number}: {}", queue.bytes());
         }
-        assert_eq!(grave.numbers(), [0, 1, 2, 3, 4]);
+        assert_eq!(discarded.numbers(), [0, 1, 2, 3, 4]);
         // Twenty of 40 bytes and one of 800, 520 too many: 11 of the 21 are dropped, 440 bytes, and
         // then 5 of the 10 left.
-        let (mut queue, mut grave) = (fq(1500), Grave::new());
+        let (mut queue, mut discarded) = (fq(1500), Discarded::new());
         let limit = Some(QueueLimit::Bytes(1080));
         for number in 0..20 {
             queue
-                .enqueue(ms(0), Probe::new(number, 40), limit, &mut grave.fate())
+                .enqueue(ms(0), Probe::new(number, 40), limit, &mut discarded.sink())
                 .unwrap();
         }
         let large = Probe::new(20, 800);
         queue
-            .enqueue(ms(0), large, limit, &mut grave.fate())
+            .enqueue(ms(0), large, limit, &mut discarded.sink())
             .unwrap();
-        assert_eq!(grave.dropped.len(), 11 + 5);
+        assert_eq!(discarded.dropped.len(), 11 + 5);
         assert_eq!((queue.packets(), queue.bytes()), (5, 4 * 40 + 800));
     }
 
@@ -390,9 +401,9 @@ mod tests {
                 flow,
                 ..Probe::new(0, 100)
             };
-            let mut grave = Grave::new();
+            let mut discarded = Discarded::new();
             queue
-                .enqueue(ms(0), probe, None, &mut grave.fate())
+                .enqueue(ms(0), probe, None, &mut discarded.sink())
                 .unwrap();
             queue.new[0]
         };

@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Duration, Instant, Site};
 
 use super::codel::{Codel, CodelQueue};
 use super::discipline::Discipline;
-use super::discipline::testing::{Grave, Probe, SITE};
+use super::discipline::testing::{Discarded, Probe, SITE};
 use super::fq_codel::{FqCodel, FqCodelQueue};
 use crate::ack_filter::{Header, redundant};
 use crate::packet::QueueLimit;
@@ -95,8 +95,8 @@ pub(super) fn events(text: &str) -> Vec<(Instant, Event)> {
                 }
             }
             "-" => {
-                let said = words.get(2).map(|word| word.trim_end_matches('*'));
-                let number = said.map_or(last + 1, |number| number.parse().unwrap());
+                let column = words.get(2).map(|word| word.trim_end_matches('*'));
+                let number = column.map_or(last + 1, |number| number.parse().unwrap());
                 if number != 0 {
                     last = number;
                 }
@@ -160,8 +160,8 @@ fn replay(
     for (at, event) in events(trace) {
         match event {
             Event::Comes { packet, .. } => {
-                let held = theirs.last().is_some_and(|(_, number, _)| number.is_some());
-                enqueue(at, packet, held);
+                let in_service = theirs.last().is_some_and(|(_, number, _)| number.is_some());
+                enqueue(at, packet, in_service);
             }
             Event::Goes { number, marked } => {
                 theirs.push((at, number, marked));
@@ -193,23 +193,23 @@ fn replay_codel(
 ) -> (Vec<Departure>, Vec<Departure>, Vec<Instant>) {
     let mut queue = CodelQueue::new(Codel { ecn, ..CODEL }, &ETHERNET, 1);
     queue.state.estimate = root;
-    let (queue, grave) = (RefCell::new(queue), RefCell::new(Grave::new()));
+    let (queue, discarded) = (RefCell::new(queue), RefCell::new(Discarded::new()));
     let (ours, theirs) = replay(
         trace,
         |at, packet, _| {
-            let mut grave = grave.borrow_mut();
+            let mut discarded = discarded.borrow_mut();
             let taken = queue
                 .borrow_mut()
-                .enqueue(at, packet, None, &mut grave.fate());
+                .enqueue(at, packet, None, &mut discarded.sink());
             assert_eq!(taken, Ok(()));
         },
         |at| {
-            let mut grave = grave.borrow_mut();
-            queue.borrow_mut().dequeue(at, &mut grave.fate())
+            let mut discarded = discarded.borrow_mut();
+            queue.borrow_mut().dequeue(at, &mut discarded.sink())
         },
     );
-    let grave = grave.into_inner();
-    let drops = grave.dropped.iter().map(|(at, ..)| *at).collect();
+    let discarded = discarded.into_inner();
+    let drops = discarded.dropped.iter().map(|(at, ..)| *at).collect();
     (ours, theirs, drops)
 }
 
@@ -270,26 +270,26 @@ fn replay_fq(trace: &str, codel: Codel, limit: u64) -> (Vec<Departure>, Vec<Depa
         ecn: codel.ecn,
         ..FqCodel::default()
     };
-    let (queue, grave) = (
+    let (queue, discarded) = (
         RefCell::new(FqCodelQueue::new(fq, &ETHERNET, 1)),
-        RefCell::new(Grave::new()),
+        RefCell::new(Discarded::new()),
     );
     queue.borrow_mut().estimate(InverseRoot::new());
     let (ours, theirs) = replay(
         trace,
-        |at, packet, held| {
-            let limit = Some(QueueLimit::Packets(limit - u64::from(held)));
-            let mut grave = grave.borrow_mut();
+        |at, packet, in_service| {
+            let limit = Some(QueueLimit::Packets(limit - u64::from(in_service)));
+            let mut discarded = discarded.borrow_mut();
             let mut queue = queue.borrow_mut();
-            let taken = queue.enqueue(at, packet, limit, &mut grave.fate());
+            let taken = queue.enqueue(at, packet, limit, &mut discarded.sink());
             assert_eq!(taken, Ok(()));
         },
         |at| {
-            let mut grave = grave.borrow_mut();
-            queue.borrow_mut().dequeue(at, &mut grave.fate())
+            let mut discarded = discarded.borrow_mut();
+            queue.borrow_mut().dequeue(at, &mut discarded.sink())
         },
     );
-    let dropped = grave.borrow().dropped.len();
+    let dropped = discarded.borrow().dropped.len();
     (ours, theirs, dropped)
 }
 

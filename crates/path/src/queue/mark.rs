@@ -2,7 +2,7 @@
 
 use paceline_units::{Bytes, Duration, Site, Size, parameters};
 
-use super::early::{Early, Found, Signal};
+use super::early::{Arrival, Early, Signal};
 
 parameters! {
     /// Step marking, as DCTCP asks for (RFC 8257 section 3.1). Packets that are not ECN-capable
@@ -36,13 +36,13 @@ impl Early for Step {
         }
     }
 
-    fn judge(&mut self, found: Found) -> Signal {
+    fn judge(&mut self, arrival: Arrival) -> Signal {
         let exceeded = match *self {
-            Self::Bytes(most) => found.bytes + u64::from(found.size) > most,
-            Self::Packets(most) => found.packets + 1 > most,
-            Self::Sojourn(most) => found.sojourn > most,
+            Self::Bytes(most) => arrival.bytes + u64::from(arrival.size) > most,
+            Self::Packets(most) => arrival.packets + 1 > most,
+            Self::Sojourn(most) => arrival.sojourn > most,
         };
-        match exceeded && found.idle.is_none() {
+        match exceeded && arrival.idle.is_none() {
             true => Signal::Mark,
             false => Signal::None,
         }
@@ -52,7 +52,7 @@ impl Early for Step {
 #[cfg(test)]
 mod tests {
     use super::super::discipline::testing::SITE;
-    use super::super::early::testing::found;
+    use super::super::early::testing::arrival;
     use super::*;
 
     fn step_of(threshold: Size) -> Step {
@@ -68,17 +68,17 @@ mod tests {
         ] {
             let mut step = step_of(threshold);
             let signals: Vec<bool> = (0..5)
-                .map(|packets| step.judge(found(packets)) == Signal::Mark)
+                .map(|packets| step.judge(arrival(packets)) == Signal::Mark)
                 .collect();
             assert_eq!(signals, [false, false, false, true, true], "{threshold}");
         }
         // A packet that finds the link idle does not wait.
         let mut step = step_of(Size::Packets(0));
-        let idle = Found {
+        let idle = Arrival {
             idle: Some(0),
-            ..found(0)
+            ..arrival(0)
         };
         assert_eq!(step.judge(idle), Signal::None);
-        assert_eq!(step.judge(found(0)), Signal::Mark);
+        assert_eq!(step.judge(arrival(0)), Signal::Mark);
     }
 }

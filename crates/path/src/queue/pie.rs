@@ -5,7 +5,7 @@ use std::ops::Range;
 use paceline_units::limits::{MAX_RTT_NS, MIN_UPDATE_NS};
 use paceline_units::{Duration, Frequency, Gain, Instant, Rng, Site, parameters};
 
-use super::discipline::{Discipline, Fate, Fifo};
+use super::discipline::{Discipline, Fifo, Sink};
 use super::early::{draw, share};
 use super::sums::add_repeatedly;
 use crate::packet::{DropCause, Packet, QueueLimit};
@@ -90,7 +90,7 @@ impl<P: Packet> Discipline<P> for PieQueue<P> {
         now: Instant,
         mut packet: P,
         _: Option<QueueLimit>,
-        fate: &mut Fate<'_, P>,
+        sink: &mut Sink<'_, P>,
     ) -> Result<(), DropCause> {
         self.catch_up(now);
         let half = self.pie.target / 2;
@@ -99,7 +99,7 @@ impl<P: Packet> Discipline<P> for PieQueue<P> {
         }
         if self.burst == Duration::ZERO && self.drop_early() {
             let few = self.probability < share(self.pie.mark_limit);
-            if !(self.pie.ecn && few && fate.mark(&mut packet)) {
+            if !(self.pie.ecn && few && sink.mark(&mut packet)) {
                 return Err(DropCause::Early);
             }
         }
@@ -107,7 +107,7 @@ impl<P: Packet> Discipline<P> for PieQueue<P> {
         Ok(())
     }
 
-    fn dequeue(&mut self, now: Instant, _: &mut Fate<'_, P>) -> Option<P> {
+    fn dequeue(&mut self, now: Instant, _: &mut Sink<'_, P>) -> Option<P> {
         self.catch_up(now);
         let head = self.fifo.pop()?;
         self.delay = match self.fifo.is_empty() {
@@ -242,7 +242,7 @@ impl<P: Packet> PieQueue<P> {
 #[cfg(test)]
 mod tests {
     use super::super::AnyDiscipline;
-    use super::super::discipline::testing::{Grave, Probe, SITE};
+    use super::super::discipline::testing::{Discarded, Probe, SITE};
     use super::super::linux_tests::{self as kernel, Event};
     use super::*;
     use proptest::prelude::*;
@@ -305,15 +305,15 @@ mod tests {
 
     #[test]
     fn the_last_packet_leaves_no_delay_behind() {
-        let (mut queue, mut grave) = (pie(), Grave::new());
+        let (mut queue, mut discarded) = (pie(), Discarded::new());
         for number in 0..2 {
             queue
-                .enqueue(ms(0), Probe::new(number, 1500), None, &mut grave.fate())
+                .enqueue(ms(0), Probe::new(number, 1500), None, &mut discarded.sink())
                 .unwrap();
         }
-        queue.dequeue(ms(7), &mut grave.fate());
+        queue.dequeue(ms(7), &mut discarded.sink());
         assert_eq!(queue.delay, Duration::from_millis(7));
-        queue.dequeue(ms(8), &mut grave.fate());
+        queue.dequeue(ms(8), &mut discarded.sink());
         assert_eq!(queue.delay, Duration::ZERO);
     }
 
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn a_burst_passes_and_an_overload_does_not() {
         for capable in [0, 1] {
-            let (mut queue, mut grave) = (pie(), Grave::new());
+            let (mut queue, mut discarded) = (pie(), Discarded::new());
             let (mut refused, mut marked) = (Vec::new(), Vec::new());
             for at in 0..400 {
                 for number in 0..2 {
@@ -330,18 +330,18 @@ mod tests {
                         ecn: capable,
                         ..Probe::new(number, 1500)
                     };
-                    let before = grave.counters.marked.packets;
+                    let before = discarded.counters.marked.packets;
                     if queue
-                        .enqueue(ms(at), probe, None, &mut grave.fate())
+                        .enqueue(ms(at), probe, None, &mut discarded.sink())
                         .is_err()
                     {
                         refused.push((at, queue.probability));
                     }
-                    if grave.counters.marked.packets > before {
+                    if discarded.counters.marked.packets > before {
                         marked.push((at, queue.probability));
                     }
                 }
-                queue.dequeue(ms(at), &mut grave.fate());
+                queue.dequeue(ms(at), &mut discarded.sink());
             }
             let signals = if capable == 1 { &marked } else { &refused };
             assert!(signals.len() > 5, "{signals:?}");
@@ -356,13 +356,15 @@ mod tests {
 
     #[test]
     fn nothing_is_dropped_while_the_burst_allowance_lasts() {
-        let (mut queue, mut grave) = (pie(), Grave::new());
+        let (mut queue, mut discarded) = (pie(), Discarded::new());
         (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
         queue.next_update = Instant::MAX;
         (queue.probability, queue.old_delay) = (1.0, Duration::from_millis(50));
         let mut offer = |queue: &mut PieQueue<Probe>| {
             let probe = Probe::new(99, 1500);
-            queue.enqueue(ms(1), probe, None, &mut grave.fate()).is_ok()
+            queue
+                .enqueue(ms(1), probe, None, &mut discarded.sink())
+                .is_ok()
         };
         queue.burst = Duration::from_millis(1);
         assert!(offer(&mut queue));
@@ -382,7 +384,7 @@ mod tests {
 
     #[test]
     fn drops_are_kept_apart() {
-        let (mut queue, mut grave) = (pie(), Grave::new());
+        let (mut queue, mut discarded) = (pie(), Discarded::new());
         (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
         queue.burst = Duration::ZERO;
         queue.old_delay = Duration::from_millis(20);
@@ -393,7 +395,7 @@ mod tests {
         for number in 0..20_000 {
             gap += 1;
             if queue
-                .enqueue(ms(1), Probe::new(number, 40), None, &mut grave.fate())
+                .enqueue(ms(1), Probe::new(number, 40), None, &mut discarded.sink())
                 .is_err()
             {
                 gaps.push(std::mem::take(&mut gap));
@@ -409,7 +411,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_a_drop_like_others() {
-        let (mut queue, mut grave) = (pie(), Grave::new());
+        let (mut queue, mut discarded) = (pie(), Discarded::new());
         (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
         queue.burst = Duration::ZERO;
         queue.old_delay = Duration::from_millis(20);
@@ -418,7 +420,7 @@ mod tests {
         let mut queue = AnyDiscipline::Pie(queue);
         let mut offer = |queue: &mut AnyDiscipline<Probe>, limit: u64| {
             let limit = Some(QueueLimit::Packets(limit));
-            queue.enqueue(ms(1), Probe::new(99, 40), limit, &mut grave.fate())
+            queue.enqueue(ms(1), Probe::new(99, 40), limit, &mut discarded.sink())
         };
         // Eight leave 0.8; the tail drop resets it to zero: eight more are certain to pass.
         for _ in 0..2 {
@@ -435,21 +437,23 @@ mod tests {
 
     #[test]
     fn two_packets_or_half_the_target_are_no_queue() {
-        let (mut queue, mut grave) = (pie(), Grave::new());
+        let (mut queue, mut discarded) = (pie(), Discarded::new());
         queue.burst = Duration::ZERO;
         queue.probability = 0.19;
         queue.old_delay = Duration::from_millis(7);
         queue.next_update = Instant::MAX;
         for number in 0..200 {
             queue
-                .enqueue(ms(1), Probe::new(number, 1500), None, &mut grave.fate())
+                .enqueue(ms(1), Probe::new(number, 1500), None, &mut discarded.sink())
                 .unwrap();
         }
         // From 0.2 on a short delay no longer protects packets: the last of five may be dropped.
         queue.probability = 0.2;
         let taken = (0..200).filter(|n| {
             let probe = Probe::new(*n, 1500);
-            queue.enqueue(ms(1), probe, None, &mut grave.fate()).is_ok()
+            queue
+                .enqueue(ms(1), probe, None, &mut discarded.sink())
+                .is_ok()
         });
         assert!(taken.count() < 190);
         queue.fifo = Fifo::new();
@@ -457,7 +461,7 @@ mod tests {
         let verdicts: Vec<bool> = (0..4)
             .map(|n| {
                 queue
-                    .enqueue(ms(1), Probe::new(n, 1500), None, &mut grave.fate())
+                    .enqueue(ms(1), Probe::new(n, 1500), None, &mut discarded.sink())
                     .is_ok()
             })
             .collect();
@@ -535,14 +539,14 @@ mod tests {
                 ecn,
                 ..Pie::default()
             };
-            let (mut queue, mut grave) = (PieQueue::new(pie, &SITE, 1), Grave::new());
+            let (mut queue, mut discarded) = (PieQueue::new(pie, &SITE, 1), Discarded::new());
             // Two packets including the one that the shaper holds: one waits here.
             queue.mean_packet = 756;
             queue.next_update = Instant::MAX;
             let events = kernel::events(&kernel::trace(name));
             let marked = kernel::marked(&events);
-            let (mut expected, mut variance, mut seen) = (0.0, 0.0, 0);
-            let (mut held, mut predicted, mut updates) = (false, None, 0);
+            let (mut expected, mut variance, mut signalled) = (0.0, 0.0, 0);
+            let (mut was_busy, mut predicted, mut updates) = (false, None, 0);
             for (at, event) in events {
                 match event {
                     Event::Comes { packet, refused } => {
@@ -560,7 +564,7 @@ mod tests {
                         if signal {
                             assert!(probability > 0.0, "{at:?}: {packet:?}, {chance:?}");
                             assert_eq!(refused, packet.ecn == 0 || queue.probability > 0.1);
-                            seen += 1;
+                            signalled += 1;
                             queue.accumulated = 0.0;
                         }
                         assert!(signal || chance != Chance::Sure, "{at:?}: {packet:?}");
@@ -571,11 +575,11 @@ mod tests {
                     Event::Goes { number, .. } => {
                         assert_eq!(
                             queue
-                                .dequeue(at, &mut grave.fate())
+                                .dequeue(at, &mut discarded.sink())
                                 .map(|packet| packet.number),
                             number
                         );
-                        held = number.is_some();
+                        was_busy = number.is_some();
                     }
                     Event::Updates {
                         probability,
@@ -594,7 +598,7 @@ mod tests {
                         let rests = delay == Duration::ZERO && queue.old_delay == delay;
                         queue.update();
                         if rests {
-                            let kept = if held { 1.0 } else { 63.0 / 64.0 };
+                            let kept = if was_busy { 1.0 } else { 63.0 / 64.0 };
                             queue.probability *= kept / 0.98;
                         }
                         predicted = Some(queue.probability);
@@ -603,10 +607,10 @@ mod tests {
                 }
             }
             assert!(updates > 300, "{updates}");
-            let apart = (f64::from(seen) - expected) / f64::sqrt(variance);
+            let apart = (f64::from(signalled) - expected) / f64::sqrt(variance);
             assert!(
                 apart.abs() < 3.0,
-                "{seen}, not {expected}: {apart} deviations"
+                "{signalled}, not {expected}: {apart} deviations"
             );
         }
     }

@@ -3,7 +3,7 @@
 use paceline_units::options::Refusal;
 use paceline_units::{Bytes, Gain, Rate, Rng, Site, Size, parameters};
 
-use super::early::{Early, Found, Signal, draw, share};
+use super::early::{Arrival, Early, Signal, draw, share};
 
 parameters! {
     /// Random early detection (Floyd and Jacobson 1993).
@@ -98,9 +98,9 @@ impl Early for RedState {
         }
     }
 
-    fn judge(&mut self, found: Found) -> Signal {
+    fn judge(&mut self, arrival: Arrival) -> Signal {
         let begins = self.count.is_none();
-        let Some(chance) = self.chance(found) else {
+        let Some(chance) = self.chance(arrival) else {
             self.count = (!self.red.per_gap).then_some(0);
             return Signal::Drop;
         };
@@ -130,15 +130,15 @@ impl Early for RedState {
 
 impl RedState {
     /// The probability of signalling the packet; none if it must be dropped.
-    fn chance(&mut self, found: Found) -> Option<f64> {
+    fn chance(&mut self, arrival: Arrival) -> Option<f64> {
         let keep = 1.0 - share(self.red.weight);
-        self.average = match found.idle {
+        self.average = match arrival.idle {
             // Updates the average as if this many packets had found an empty queue.
             Some(packets) => self.average * power(keep, packets),
             None => {
                 let queue = match self.red.in_packets() {
-                    true => found.packets,
-                    false => found.bytes,
+                    true => arrival.packets,
+                    false => arrival.bytes,
                 };
                 keep * self.average + (1.0 - keep) * queue as f64
             }
@@ -188,7 +188,7 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 mod tests {
     use super::super::discipline::Fifo;
     use super::super::discipline::testing::SITE;
-    use super::super::early::testing::found;
+    use super::super::early::testing::arrival;
     use super::super::linux_tests::{self as kernel, Event};
     use super::*;
     use paceline_units::Duration;
@@ -216,15 +216,15 @@ mod tests {
         let (few, many) = (Size::Packets(5), Size::Packets(15));
         let bytes = Size::Bytes(Bytes::new(90_000));
         assert_eq!(refused(few, many), None);
-        let said = Some("is in another kind of unit than `min`");
-        assert_eq!([refused(few, bytes), refused(bytes, many)], [said; 2]);
+        let message = Some("is in another kind of unit than `min`");
+        assert_eq!([refused(few, bytes), refused(bytes, many)], [message; 2]);
     }
 
     #[test]
     fn red_follows_the_queue_by_its_weight_and_forgets_while_idle() {
         let mut state = red(2_000);
         for _ in 0..1000 {
-            state.judge(found(10));
+            state.judge(arrival(10));
         }
         // 10 (1 - 0.998^1000) = 8.649
         assert!(
@@ -232,9 +232,9 @@ mod tests {
             "{}",
             state.average
         );
-        let idle = Found {
+        let idle = Arrival {
             idle: Some(500),
-            ..found(0)
+            ..arrival(0)
         };
         state.judge(idle);
         // x 0.998^500 = 0.367511
@@ -250,7 +250,7 @@ mod tests {
         let mut gap = 0;
         for _ in 0..200_000 {
             gap += 1;
-            match state.judge(found(10)) {
+            match state.judge(arrival(10)) {
                 Signal::MarkOrDrop => gaps.push(std::mem::take(&mut gap)),
                 Signal::None => {}
                 other => panic!("{other:?}"),
@@ -258,16 +258,16 @@ mod tests {
         }
         assert!(gaps.iter().all(|gap| (1..=19).contains(gap)));
         for length in 1..=19 {
-            let seen = gaps.iter().filter(|gap| **gap == length).count() as f64;
+            let signalled = gaps.iter().filter(|gap| **gap == length).count() as f64;
             let expected = gaps.len() as f64 / 19.0;
             assert!(
-                (seen / expected - 1.0).abs() < 0.2,
-                "{length}: {seen} of {expected}"
+                (signalled / expected - 1.0).abs() < 0.2,
+                "{length}: {signalled} of {expected}"
             );
         }
         // Below `min` none; from `max` on all, and those are dropped.
-        assert_eq!(state.judge(found(4)), Signal::None);
-        assert_eq!(state.judge(found(15)), Signal::Drop);
+        assert_eq!(state.judge(arrival(4)), Signal::None);
+        assert_eq!(state.judge(arrival(15)), Signal::Drop);
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
         // At an average of 10 p_b is 0.05: the gap is uniform over 1 to 20 packets.
         let mut state = red(1_000_000);
         state.red.per_gap = true;
-        let signals: Vec<Signal> = (0..100_000).map(|_| state.judge(found(10))).collect();
+        let signals: Vec<Signal> = (0..100_000).map(|_| state.judge(arrival(10))).collect();
         let gaps: Vec<usize> = signals
             .split_inclusive(|signal| *signal == Signal::MarkOrDrop)
             .skip(1)
@@ -288,7 +288,7 @@ mod tests {
         // 10, and then no more. One number for each packet would signal nearly always.
         state.gap = 0.9;
         state.count = Some(0);
-        let falling = (0..200).map(|n| state.judge(found(if n < 10 { 10 } else { 5 })));
+        let falling = (0..200).map(|n| state.judge(arrival(if n < 10 { 10 } else { 5 })));
         assert!(
             falling
                 .collect::<Vec<_>>()
@@ -296,11 +296,11 @@ mod tests {
                 .all(|s| *s == Signal::None)
         );
         // Below `min` a gap begins again; from `max` on all are dropped.
-        state.judge(found(4));
+        state.judge(arrival(4));
         assert_eq!(state.count, None);
-        assert_eq!(state.judge(found(15)), Signal::Drop);
+        assert_eq!(state.judge(arrival(15)), Signal::Drop);
         assert_eq!(state.count, None);
-        assert_eq!(state.judge(found(10)), Signal::None);
+        assert_eq!(state.judge(arrival(10)), Signal::None);
         assert_eq!(state.count, Some(0));
     }
 
@@ -308,7 +308,7 @@ mod tests {
     fn red_without_ecn_drops() {
         let mut state = red(1_000_000);
         state.red.ecn = false;
-        let signals: Vec<Signal> = (0..100).map(|_| state.judge(found(14))).collect();
+        let signals: Vec<Signal> = (0..100).map(|_| state.judge(arrival(14))).collect();
         assert!(signals.contains(&Signal::Drop) && !signals.contains(&Signal::MarkOrDrop));
     }
 
@@ -318,7 +318,7 @@ mod tests {
         // 0.28 / 0.72 = 0.389, after two with 0.611 x 0.28 / 0.44 = 0.389, else after three.
         let mut state = red(1_000_000);
         state.red.gentle = true;
-        let signals: Vec<Signal> = (0..10_000).map(|_| state.judge(found(18))).collect();
+        let signals: Vec<Signal> = (0..10_000).map(|_| state.judge(arrival(18))).collect();
         assert!(!signals.contains(&Signal::Drop));
         let gaps: Vec<usize> = signals
             .split_inclusive(|signal| *signal == Signal::MarkOrDrop)
@@ -328,7 +328,7 @@ mod tests {
         // 0.389 + 2 x 0.389 + 3 x 0.222
         let mean = 10_000.0 / gaps.len() as f64;
         assert!((mean - 1.833).abs() < 0.02, "{mean}");
-        assert_eq!(state.judge(found(30)), Signal::Drop);
+        assert_eq!(state.judge(arrival(30)), Signal::Drop);
     }
 
     /// Linux's queue and ours with the same packets, compared at each arrival, each starting from
@@ -348,12 +348,13 @@ mod tests {
         let events = kernel::events(&kernel::trace("red"));
         let marked = kernel::marked(&events);
         let mut fifo = Fifo::new();
-        let (mut expected, mut variance, mut seen, mut forced, mut below) = (0.0, 0.0, 0, 0, 0);
+        let (mut expected, mut variance, mut signalled, mut forced, mut below) =
+            (0.0, 0.0, 0, 0, 0);
         for (at, event) in events {
             match event {
                 Event::Comes { packet, refused } => {
                     let signal = refused || marked.contains(&packet.number);
-                    let chance = state.chance(Found {
+                    let chance = state.chance(Arrival {
                         size: packet.size,
                         bytes: fifo.bytes(),
                         packets: fifo.packets(),
@@ -372,7 +373,7 @@ mod tests {
                         Some(chance) => {
                             expected += chance;
                             variance += chance * (1.0 - chance);
-                            seen += u32::from(signal);
+                            signalled += u32::from(signal);
                             if signal {
                                 assert_eq!(refused, packet.ecn == 0);
                             }
@@ -394,10 +395,10 @@ mod tests {
         }
         assert!(forced > 50 && below > 1000, "{forced}, {below}");
         // Gaps are more even than with independent draws.
-        let apart = (f64::from(seen) - expected) / f64::sqrt(variance);
+        let apart = (f64::from(signalled) - expected) / f64::sqrt(variance);
         assert!(
             apart.abs() < 3.0,
-            "{seen}, not {expected}: {apart} deviations"
+            "{signalled}, not {expected}: {apart} deviations"
         );
     }
 }

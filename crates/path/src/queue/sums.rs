@@ -66,12 +66,12 @@ mod tests {
     }
 
     fn compare(value: f64, step: f64, range: Range<f64>, count: u64) {
-        let (found, done) = add_repeatedly(value, step, &range, count);
+        let (arrival, done) = add_repeatedly(value, step, &range, count);
         let (wanted, times) = looped(value, step, &range, count);
         assert_eq!(
-            (found.to_bits(), done),
+            (arrival.to_bits(), done),
             (wanted.to_bits(), times),
-            "{value:e} + {count} x {step:e} in {range:?}: {found:e}, not {wanted:e}"
+            "{value:e} + {count} x {step:e} in {range:?}: {arrival:e}, not {wanted:e}"
         );
     }
 

@@ -141,7 +141,7 @@ impl<C: Controller> Sender<C> {
         let news = self.take_any(now, ack, &before);
         if !before.old || news.delivered > 0 {
             self.sample = self.delivery.sample();
-            self.tell_ack(now, ack, &before, &news);
+            self.pass_ack(now, ack, &before, &news);
         }
         self.arm(now, &before, &news);
     }
@@ -155,7 +155,7 @@ impl<C: Controller> Sender<C> {
             && self.rack.fack() <= self.board.una();
         // No pending outcome, and no segment in doubt for RACK.
         let settled = !self.tlp.is_probing() && self.reorder.is_none();
-        let no_mark = self.marks.tells_none(ack);
+        let no_mark = self.marks.reports_none(ack);
         in_order && settled && no_mark && self.config.recovery.has_rack() && !self.config.ets
     }
 
@@ -169,7 +169,7 @@ impl<C: Controller> Sender<C> {
         }
         let dry = self.is_running_dry();
         let before = self.before(ack);
-        let Some(run) = self.board.pop_run(ack.ack) else {
+        let Some(span) = self.board.pop_acked_span(ack.ack) else {
             return false;
         };
         if dry {
@@ -181,24 +181,24 @@ impl<C: Controller> Sender<C> {
         let (una, nxt) = (self.board.una(), self.board.nxt());
         let (fack, min_rtt) = (self.rack.fack(), self.rtt.min());
         let delivered = Delivered {
-            number: run.last.number,
-            sent: run.last.packet.send_time,
+            number: span.last.number,
+            sent: span.last.packet.send_time,
             end: una,
             retransmitted: false,
         };
         self.rack
             .on_delivered(now, &delivered, fack, Some(ack.ts_echo), min_rtt);
         let times = SendTimes {
-            earliest: run.earliest,
+            earliest: span.earliest,
             latest: delivered.sent,
         };
         let rtt = self.measure(now - ack.stack, times);
         self.rack.on_ack(una, nxt, false, false);
         self.sample = self
             .delivery
-            .sample_in_order(now, Bytes::new(run.bytes), &run.last.packet);
+            .sample_in_order(now, Bytes::new(span.bytes), &span.last.packet);
         let news = News {
-            delivered: run.bytes,
+            delivered: span.bytes,
             lost: 0,
             marked: 0,
             rtt: Some(rtt),
@@ -207,7 +207,7 @@ impl<C: Controller> Sender<C> {
             advanced: true,
             restarts: true,
         };
-        self.tell_ack(now, ack, &before, &news);
+        self.pass_ack(now, ack, &before, &news);
         self.arm(now, &before, &news);
         true
     }
@@ -295,8 +295,8 @@ impl<C: Controller> Sender<C> {
             self.rack.set_rtt(rtt);
         }
         self.board.trim();
-        let told = self.take_duplicates(prior_una, &progress);
-        progress.bytes -= told;
+        let reported = self.take_duplicates(prior_una, &progress);
+        progress.bytes -= reported;
         let una_advanced = self.board.una() > prior_una;
         self.unanswered &= !una_advanced;
         let arrival = now - ack.stack;
@@ -308,10 +308,10 @@ impl<C: Controller> Sender<C> {
         // As in Linux (`tcp_try_undo_partial`): it is reordering, and while other retransmissions
         // are outstanding nothing is undone, and nothing more is declared lost.
         let partial = self.state == CaState::Recovery && self.board.una() < self.recovery_point;
-        let held = eifel && partial && self.board.has_retransmission_out();
+        let undo_waits = eifel && partial && self.board.has_retransmission_out();
         if eifel && partial {
             self.rack.on_reordering(prior_una);
-            if !held {
+            if !undo_waits {
                 self.rack.on_late(prior_una + u64::from(self.config.mss));
             }
         }
@@ -321,8 +321,9 @@ impl<C: Controller> Sender<C> {
         }
         // Linux takes the marks of losses back only within an episode, and not for DSACKs.
         let exonerates = !linux || self.state == CaState::Loss || (eifel && partial);
-        let shown = eifel && !held;
-        let (undone, repeated) = self.undo_on_ack(now, shown, spurious, credible, exonerates);
+        let eifel_undoes = eifel && !undo_waits;
+        let (undone, repeated) =
+            self.undo_on_ack(now, eifel_undoes, spurious, credible, exonerates);
 
         // Losses (RFC 8985 6.2).
         let exiting = self.recovering() && self.is_recovered();
@@ -346,7 +347,7 @@ impl<C: Controller> Sender<C> {
         } else if !self.config.recovery.has_sack() {
             progress.bytes += self.count_duplicate(now, signs);
         }
-        let mut lost = if held || ending {
+        let mut lost = if undo_waits || ending {
             0
         } else {
             self.detect_losses(now, signs)
@@ -364,7 +365,7 @@ impl<C: Controller> Sender<C> {
             // so the state with which a late duplicate would undo it is cleared.
             self.undo.end();
             let in_flight = Bytes::new(self.board.in_flight());
-            self.tell(|controller| {
+            self.notify(|controller| {
                 controller.on_recovery_enter(now, in_flight);
                 controller.on_recovery_exit(now);
             });
@@ -460,9 +461,9 @@ impl<C: Controller> Sender<C> {
     }
 
     #[inline(always)]
-    fn tell_ack<R>(&mut self, now: Instant, ack: &Acknowledgment<R>, before: &Before, news: &News) {
+    fn pass_ack<R>(&mut self, now: Instant, ack: &Acknowledgment<R>, before: &Before, news: &News) {
         let in_flight = Bytes::new(self.board.in_flight());
-        let told = Ack {
+        let event = Ack {
             now,
             sample: self.sample,
             newly_acked: Bytes::new(news.delivered),
@@ -489,8 +490,8 @@ impl<C: Controller> Sender<C> {
         };
         let cwnd = self.outputs.cwnd;
         self.news = true;
-        self.outputs = self.controller.decide(&told);
-        let marked = self.config.recovery == Recovery::Linux && told.is_marked();
+        self.outputs = self.controller.decide(&event);
+        let marked = self.config.recovery == Recovery::Linux && event.is_marked();
         if marked && self.outputs.cwnd <= cwnd {
             self.enter_cwr(cwnd, news.delivered, news.advanced && news.lost == 0);
         }
@@ -535,9 +536,9 @@ impl<C: Controller> Sender<C> {
             return 0;
         }
         let acked = self.board.una() - prior_una;
-        let told = self.board.take_duplicates(acked, progress.hole);
-        self.delivery.on_told_before(Bytes::new(told));
-        told
+        let reported = self.board.take_duplicates(acked, progress.hole);
+        self.delivery.on_told_before(Bytes::new(reported));
+        reported
     }
 
     /// The selective part.
@@ -673,7 +674,7 @@ impl<C: Controller> Sender<C> {
         self.undo.end();
         if self.undo.restores() {
             let delivered = self.delivery.delivered();
-            self.tell(|controller| controller.on_spurious(now, delivered));
+            self.notify(|controller| controller.on_spurious(now, delivered));
         }
         if exonerates {
             self.stats.spurious_packets += self.board.exonerate();

@@ -90,7 +90,7 @@ impl<C: Controller> Sender<C> {
         {
             self.reduced_at = self.board.next_number();
             let in_flight = Bytes::new(self.board.in_flight());
-            self.tell(|controller| controller.on_recovery_enter(now, in_flight));
+            self.notify(|controller| controller.on_recovery_enter(now, in_flight));
         }
     }
 
@@ -214,7 +214,7 @@ impl<C: Controller> Sender<C> {
             starts_range: lost.starts_range,
             retransmission: lost.retransmission,
         };
-        self.tell(|controller| controller.on_loss(&loss));
+        self.notify(|controller| controller.on_loss(&loss));
         u64::from(lost.packet.size)
     }
 }

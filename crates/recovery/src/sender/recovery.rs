@@ -57,7 +57,7 @@ impl<C: Controller> Sender<C> {
         let in_flight = Bytes::new(self.board.in_flight());
         let prior_cwnd = self.outputs.cwnd.get();
         let outstanding = Bytes::new(self.board.nxt() - self.board.una());
-        self.tell(|controller| match again && !linux {
+        self.notify(|controller| match again && !linux {
             true => controller.on_recovery_again(now, in_flight, outstanding),
             false => controller.on_recovery_enter(now, in_flight),
         });
@@ -126,7 +126,7 @@ impl<C: Controller> Sender<C> {
         self.newreno.reset();
         self.board.forget_duplicates();
         self.sack.forget();
-        self.tell(|controller| controller.on_recovery_exit(now));
+        self.notify(|controller| controller.on_recovery_exit(now));
     }
 
     // ---- timers
@@ -214,7 +214,7 @@ impl<C: Controller> Sender<C> {
         self.reorder = None;
         self.stats.rto_count += 1;
         let in_flight = Bytes::new(self.board.in_flight());
-        self.tell(|controller| controller.on_timeout(now, in_flight));
+        self.notify(|controller| controller.on_timeout(now, in_flight));
         self.rtt.back_off();
         self.rto = Some(self.rtt.expiry(now));
         self.urgent = Urgent::FirstLost;

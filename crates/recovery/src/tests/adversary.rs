@@ -4,13 +4,13 @@ use paceline_congestion::RecoveryWindow;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 
-use super::harness::{Fate, MSS, Window, World, at, ms};
+use super::harness::{Delays, MSS, Window, World, at, ms};
 use paceline_units::options::Choice;
 
 use crate::{Acknowledgment, Block, Receiver, ReceiverConfig, Recovery, SenderConfig};
 
-/// The fate of one packet: copies that arrive, each after this many tenths of a millisecond.
-fn fate() -> impl Strategy<Value = Fate> {
+/// One packet: copies that arrive, each after this many tenths of a millisecond.
+fn delays() -> impl Strategy<Value = Delays> {
     let tenths =
         |range: std::ops::Range<u64>| range.prop_map(|tenths| Duration::from_micros(tenths * 100));
     prop_oneof![
@@ -99,15 +99,15 @@ proptest! {
     fn everything_arrives_once_and_in_order(
         config in config(),
         controller in controller(),
-        data in prop::collection::vec(fate(), 1..60),
-        answers in prop::collection::vec(fate(), 1..60),
+        data in prop::collection::vec(delays(), 1..60),
+        answers in prop::collection::vec(delays(), 1..60),
         writes in prop::collection::vec((0_u64..400, 1_u64..60_000), 1..5),
         sack_delay in 0_u64..5,
         pushed in any::<bool>(),
         window_growth in any::<bool>(),
     ) {
         // The script repeats, ending in a packet that gets through: never are all lost.
-        let script = |mut script: Vec<Fate>| {
+        let script = |mut script: Vec<Delays>| {
             script.push(vec![Duration::from_millis(20)]);
             move |number: u64| script[number as usize % script.len()].clone()
         };
@@ -151,15 +151,15 @@ proptest! {
     fn a_plain_acknowledgment_may_go_the_short_way(
         controller in controller(),
         config in config(),
-        data in prop::collection::vec(fate(), 1..60),
-        answers in prop::collection::vec(fate(), 1..60),
+        data in prop::collection::vec(delays(), 1..60),
+        answers in prop::collection::vec(delays(), 1..60),
         steady in 10_u64..200,
         paused in 0_u64..400,
     ) {
         // After a while the network works correctly.
-        let script = |script: Vec<Fate>| move |number: u64| {
-            let fate = script.get(number as usize).cloned();
-            fate.unwrap_or_else(|| vec![Duration::from_millis(20)])
+        let script = |script: Vec<Delays>| move |number: u64| {
+            let delays = script.get(number as usize).cloned();
+            delays.unwrap_or_else(|| vec![Duration::from_millis(20)])
         };
         let (data, answers) = (script(data), script(answers));
         let mut world = World::with(
@@ -217,7 +217,7 @@ proptest! {
     fn a_network_that_works_again_is_used_within_two_timeouts(
         config in config(),
         controller in controller(),
-        data in prop::collection::vec(fate(), 1..60),
+        data in prop::collection::vec(delays(), 1..60),
         heals in 50_u64..20_000,
     ) {
         let mut controller = controller;

@@ -3,28 +3,28 @@
 use paceline_congestion::{CaState, Ecn, RecoveryWindow};
 use paceline_units::{Bytes, Duration, Rate};
 
-use super::harness::{Fate, MSS, Told, Window, World, at, ms};
+use super::harness::{Delays, Event, MSS, Window, World, at, ms};
 use crate::{Acknowledgment, Block, Segment, Sender, SenderConfig};
 
-const LOSS: Told = Told::Loss {
+const LOSS: Event = Event::Loss {
     starts_range: true,
     again: false,
 };
-const MORE: Told = Told::Loss {
+const MORE: Event = Event::Loss {
     starts_range: false,
     again: false,
 };
-const AGAIN: Told = Told::Loss {
+const AGAIN: Event = Event::Loss {
     starts_range: true,
     again: true,
 };
 
-fn direct<T>(_: u64, _: &T) -> Fate {
+fn direct<T>(_: u64, _: &T) -> Delays {
     vec![ms(20)]
 }
 
 /// 20 ms each way, and every data packet named in `lost` (by order of sending) is lost.
-fn losing(lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
+fn losing(lost: &[u64]) -> impl FnMut(u64, &Segment) -> Delays + '_ {
     move |number, _| {
         if lost.contains(&number) {
             vec![]
@@ -36,8 +36,8 @@ fn losing(lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
 
 fn run<D, A>(world: &mut World<D, A>, segments: u64)
 where
-    D: FnMut(u64, &Segment) -> Fate,
-    A: FnMut(u64, &Acknowledgment) -> Fate,
+    D: FnMut(u64, &Segment) -> Delays,
+    A: FnMut(u64, &Acknowledgment) -> Delays,
 {
     let bytes = segments * u64::from(MSS);
     world.sender.write(world.now, bytes);
@@ -60,7 +60,7 @@ fn a_new_mss_is_that_of_new_segments() {
     assert_eq!(world.receiver.delivered(), 30_000);
     assert_eq!(
         world.sender.controller().story(),
-        [Told::Mss(1500), LOSS, Told::Enter, Told::Exit]
+        [Event::Mss(1500), LOSS, Event::Enter, Event::Exit]
     );
     // The first flight has the old size, and so do its retransmissions; the last one holds the
     // rest.
@@ -180,7 +180,7 @@ fn one_loss_is_one_episode() {
     run(&mut world, 60);
     assert_eq!(
         world.sender.controller().story(),
-        [LOSS, Told::Enter, Told::Exit]
+        [LOSS, Event::Enter, Event::Exit]
     );
     let stats = world.sender.stats();
     assert_eq!((stats.lost_packets, stats.retransmitted_packets), (1, 1));
@@ -200,7 +200,7 @@ fn neighbouring_losses_are_one_range_and_one_episode() {
     run(&mut world, 100);
     assert_eq!(
         world.sender.controller().story(),
-        [LOSS, MORE, LOSS, Told::Enter, Told::Exit]
+        [LOSS, MORE, LOSS, Event::Enter, Event::Exit]
     );
     assert_eq!(world.sender.stats().retransmitted_packets, 3);
 }
@@ -217,7 +217,7 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
     run(&mut world, 200);
     assert_eq!(
         world.sender.controller().story()[..3],
-        [LOSS, Told::Enter, AGAIN]
+        [LOSS, Event::Enter, AGAIN]
     );
     assert_eq!(world.sender.stats().rto_count, 0);
     assert_eq!(world.sender.stats().retransmitted_packets, 2);
@@ -277,7 +277,7 @@ fn a_lost_tail_is_probed_and_counts_as_one_congestion_signal() {
     );
     assert_eq!(
         world.sender.controller().story(),
-        [LOSS, Told::Enter, Told::Exit]
+        [LOSS, Event::Enter, Event::Exit]
     );
 }
 
@@ -289,7 +289,7 @@ fn a_lost_tail_of_several_is_recovered_after_the_probe() {
     assert_eq!((stats.tlp_count, stats.rto_count), (1, 0));
     assert_eq!(
         world.sender.controller().story(),
-        [LOSS, MORE, Told::Enter, Told::Exit]
+        [LOSS, MORE, Event::Enter, Event::Exit]
     );
 }
 
@@ -314,7 +314,7 @@ fn a_lost_window_times_out_and_backs_off() {
     assert_eq!(sent[..8], [0, 0, 0, 0, 1000, 2000, 4000, 8000]);
     assert_eq!(world.sender.stats().rto_count, 3);
     assert_eq!(world.sender.stats().undo_count, 0);
-    assert_eq!(world.sender.controller().story().last(), Some(&Told::Exit));
+    assert_eq!(world.sender.controller().story().last(), Some(&Event::Exit));
 }
 
 #[test]
@@ -337,8 +337,8 @@ fn reordering_within_a_quarter_rtt_is_no_loss() {
         world
             .sender
             .controller()
-            .told
-            .contains(&Told::Ack(CaState::Disorder))
+            .events
+            .contains(&Event::Ack(CaState::Disorder))
     );
 }
 
@@ -354,7 +354,7 @@ fn a_late_segment_taken_for_lost_is_undone() {
     let mut world = World::new(Window::new(10), data, direct);
     run(&mut world, 60);
     let story = world.sender.controller().story();
-    assert_eq!(story, [LOSS, Told::Enter, Told::Spurious, Told::Exit]);
+    assert_eq!(story, [LOSS, Event::Enter, Event::Spurious, Event::Exit]);
     let stats = world.sender.stats();
     assert_eq!(
         (
@@ -383,7 +383,7 @@ fn a_spurious_timeout_is_undone_by_the_echo() {
     let stats = world.sender.stats();
     assert!(stats.rto_count >= 1);
     assert_eq!(stats.undo_count, 1);
-    assert!(world.sender.controller().story().contains(&Told::Spurious));
+    assert!(world.sender.controller().story().contains(&Event::Spurious));
 }
 
 #[test]
@@ -464,13 +464,13 @@ fn congestion_marks_reach_the_controller_in_bytes() {
         ..Acknowledgment::default()
     };
     world.sender.on_ack(at(40), &ack);
-    let told = world
+    let events = world
         .sender
         .controller()
         .acks
         .last()
         .map(|ack| (ack.newly_acked, ack.newly_marked));
-    assert_eq!(told, Some((Bytes::new(4000), Some(Bytes::new(2000)))));
+    assert_eq!(events, Some((Bytes::new(4000), Some(Bytes::new(2000)))));
     // The same count again marks nothing; an absurd count marks no more than is delivered.
     world
         .sender
@@ -574,7 +574,7 @@ fn a_timeout_sends_the_first_segment_whatever_the_window() {
     assert!(sender.poll_transmit(at(400)).is_some());
     let timeout = sender.next_timer().unwrap();
     sender.on_timer(timeout);
-    assert_eq!(sender.controller().story(), [LOSS, Told::Timeout]);
+    assert_eq!(sender.controller().story(), [LOSS, Event::Timeout]);
     assert_eq!(sender.in_flight(), Bytes::new(1000));
     let again = sender.poll_transmit(timeout).unwrap();
     assert_eq!((again.seq, again.retransmission), (1000, true));
@@ -636,8 +636,8 @@ fn the_ets_option_tells_the_receivers_delay_as_its_units_hold_it() {
     let plain = [(Some(40_000), None), (Some(55_400), None)];
     assert_eq!(round_trips(false), plain);
     // 15.4 ms do not fit into 13 bits of microseconds: 16 ms.
-    let told = [(Some(40_000), Some(0)), (Some(39_400), Some(16_000))];
-    assert_eq!(round_trips(true), told);
+    let events = [(Some(40_000), Some(0)), (Some(39_400), Some(16_000))];
+    assert_eq!(round_trips(true), events);
 }
 
 #[test]
@@ -657,7 +657,7 @@ fn the_ets_option_speaks_of_the_earliest_segment_and_of_advances_only() {
         ..crate::ReceiverConfig::default()
     });
     run(&mut world, 8);
-    let seen: Vec<_> = world
+    let samples: Vec<_> = world
         .sender
         .controller()
         .acks
@@ -670,11 +670,11 @@ fn the_ets_option_speaks_of_the_earliest_segment_and_of_advances_only() {
         .collect();
     // Every second segment is acknowledged at once, the one before it one millisecond late.
     assert_eq!(
-        seen[..2],
+        samples[..2],
         [(true, Some(ms(40)), (Some(ms(40)), Some(ms(1)))); 2]
     );
     // A selective acknowledgment echoes a much older segment: no delay is reported.
-    assert_eq!(seen[2], (false, Some(ms(40)), (None, None)));
+    assert_eq!(samples[2], (false, Some(ms(40)), (None, None)));
 }
 
 /// draft-ietf-ccwg-bbr-06 5.5.7.1: among several acknowledged segments the earliest gives the
@@ -703,8 +703,8 @@ fn the_timeout_measures_the_earliest_segment_and_the_controller_the_latest() {
             ..Acknowledgment::default()
         },
     );
-    let told = sender.controller().acks.last().map(|ack| ack.rtt);
-    assert_eq!(told, Some(Some(ms(40))));
+    let events = sender.controller().acks.last().map(|ack| ack.rtt);
+    assert_eq!(events, Some(Some(ms(40))));
     assert_eq!(
         (sender.srtt(), sender.min_rtt()),
         (Some(ms(45)), Some(ms(40)))
@@ -743,6 +743,6 @@ fn an_ambiguous_segment_does_not_take_the_sample_of_another() {
     // Either copy of the second may have arrived; the new one was sent once.
     let both = [block(1000, 2000), block(9000, 11_000)];
     sender.on_ack(at(90), &sack(&both));
-    let told = sender.controller().acks.last().map(|ack| ack.rtt);
-    assert_eq!(told, Some(Some(ms(50))));
+    let events = sender.controller().acks.last().map(|ack| ack.rtt);
+    assert_eq!(events, Some(Some(ms(50))));
 }

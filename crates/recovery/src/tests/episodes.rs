@@ -3,10 +3,10 @@
 use paceline_congestion::{CaState, RecoveryWindow};
 use paceline_units::{Bytes, Instant, Recovery};
 
-use super::harness::{MSS, Told, Window, at};
+use super::harness::{Event, MSS, Window, at};
 use crate::{Acknowledgment, Block, Sender, SenderConfig};
 
-const LOSS: Told = Told::Loss {
+const LOSS: Event = Event::Loss {
     starts_range: true,
     again: false,
 };
@@ -67,7 +67,7 @@ fn an_episode_ends_before_the_loss_that_opens_the_next() {
     send(&mut sender, at(40), 5);
     sender.on_ack(at(81), &ack(10, at(40), &[segments(11, 15)]));
     let story = sender.controller().story();
-    assert_eq!(story, [LOSS, Told::Enter, Told::Exit, LOSS, Told::Enter]);
+    assert_eq!(story, [LOSS, Event::Enter, Event::Exit, LOSS, Event::Enter]);
 }
 
 /// Ten segments; the ninth and the tenth are sent at 100 ms, the tenth is lost and probed, and a
@@ -95,13 +95,13 @@ fn a_loss_that_a_probe_repaired_is_told() {
     sender.on_ack(at(40), &ack(10, at(0), &[]));
     a_tail_lost_and_repaired(&mut sender, 10);
     let controller = sender.controller();
-    assert_eq!(controller.story(), [LOSS, Told::Enter, Told::Exit]);
+    assert_eq!(controller.story(), [LOSS, Event::Enter, Event::Exit]);
     let lost = controller.losses.first().map(|lost| lost.packet).unwrap();
     assert_eq!(lost.send_time, at(100));
     assert_eq!(lost.tx_in_flight, Bytes::new(2 * u64::from(MSS)));
     assert_eq!(sender.delivery().lost(), Bytes::new(u64::from(MSS)));
-    let told = controller.acks.last().map(|ack| ack.newly_lost);
-    assert_eq!(told, Some(Bytes::new(u64::from(MSS))));
+    let events = controller.acks.last().map(|ack| ack.newly_lost);
+    assert_eq!(events, Some(Bytes::new(u64::from(MSS))));
     assert_eq!(sender.stats().lost_packets, 1);
 }
 
@@ -121,7 +121,7 @@ fn a_late_duplicate_does_not_undo_a_repaired_loss() {
         let mut duplicate = ack(una, at(40), &[segments(0, 1)]);
         duplicate.blocks.dsack = true;
         sender.on_ack(at(2000), &duplicate);
-        let undone = sender.controller().told.contains(&Told::Spurious);
+        let undone = sender.controller().events.contains(&Event::Spurious);
         assert_eq!(undone, !repaired);
     }
 }
@@ -140,8 +140,8 @@ fn a_pause_longer_than_the_timeout_is_a_restart() {
         sender.on_ack(at(90), &ack(12, at(50), &[]));
         let rto = sender.rto().as_nanos() / 1_000_000;
         send(&mut sender, at(50 + rto + pause - 240), 2);
-        let told = sender.controller().told.iter();
-        let restart = told.filter(|told| **told == Told::Idle).count();
+        let events = sender.controller().events.iter();
+        let restart = events.filter(|event| **event == Event::Idle).count();
         assert_eq!(restart, restarts, "{pause} ms");
     }
 }
@@ -165,10 +165,10 @@ fn without_sack_a_duplicate_delivers_a_segment() {
     send(&mut sender, at(0), 10);
     for nth in 0..8 {
         sender.on_ack(at(40 + nth), &ack(0, at(0), &[]));
-        let told = sender.controller().acks.last().unwrap();
-        assert_eq!(told.newly_acked, Bytes::new(1000));
-        assert_eq!(told.delivered, Bytes::new(1000 * (nth + 1)));
-        assert!(!told.sample.has_data);
+        let events = sender.controller().acks.last().unwrap();
+        assert_eq!(events.newly_acked, Bytes::new(1000));
+        assert_eq!(events.delivered, Bytes::new(1000 * (nth + 1)));
+        assert!(!events.sample.has_data);
         while sender.poll_transmit(at(40 + nth)).is_some() {}
     }
     // Outstanding: the retransmission and one segment that is missing or not.
@@ -176,9 +176,9 @@ fn without_sack_a_duplicate_delivers_a_segment() {
     assert_eq!(sender.ca_state(), CaState::Recovery);
     // Five are acknowledged: one filled the hole, four had been reported; the sixth is lost.
     sender.on_ack(at(80), &ack(5, at(42), &[]));
-    let told = sender.controller().acks.last().unwrap();
-    assert_eq!(told.newly_acked, Bytes::new(1000));
-    assert_eq!(told.delivered, Bytes::new(9000));
+    let events = sender.controller().acks.last().unwrap();
+    assert_eq!(events.newly_acked, Bytes::new(1000));
+    assert_eq!(events.delivered, Bytes::new(9000));
     while sender.poll_transmit(at(80)).is_some() {}
     sender.on_ack(at(120), &ack(10, at(80), &[]));
     assert_eq!(sender.delivery().delivered(), Bytes::new(10_000));
@@ -242,11 +242,11 @@ fn a_duplicate_widens_the_reordering_window_unless_a_probe_made_it() {
 fn a_block_that_was_beyond_what_was_sent_counts_later() {
     let mut sender = sender();
     send(&mut sender, at(0), 3);
-    let told = [segments(1, 2), segments(5, 6)];
-    sender.on_ack(at(40), &ack(0, at(0), &told));
+    let events = [segments(1, 2), segments(5, 6)];
+    sender.on_ack(at(40), &ack(0, at(0), &events));
     assert_eq!(sender.delivery().delivered(), Bytes::new(u64::from(MSS)));
     send(&mut sender, at(40), 7);
-    sender.on_ack(at(80), &ack(0, at(0), &told));
+    sender.on_ack(at(80), &ack(0, at(0), &events));
     assert_eq!(
         sender.delivery().delivered(),
         Bytes::new(2 * u64::from(MSS))
@@ -337,7 +337,7 @@ fn the_kernel_does_not_reduce_for_a_loss_while_it_reduces_for_a_mark() {
     late.ts_echo = at(44);
     sender.on_ack(at(84), &late);
     assert_eq!(sender.ca_state(), CaState::Open);
-    assert_eq!(sender.controller().story(), [LOSS, Told::Exit]);
+    assert_eq!(sender.controller().story(), [LOSS, Event::Exit]);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn the_kernel_restores_no_window_that_a_mark_reduced() {
     // The first transmission arrives: Eifel.
     sender.on_ack(at(46), &ack(10, at(0), &[]));
     assert_eq!(sender.stats().undo_count, 1);
-    assert_eq!(sender.controller().story(), [LOSS, Told::Exit]);
+    assert_eq!(sender.controller().story(), [LOSS, Event::Exit]);
 }
 
 /// `tcp_enter_loss`: no new episode for the undo, and F-RTO restores nothing.
@@ -363,12 +363,12 @@ fn a_timeout_in_the_round_trip_of_a_mark_restores_nothing() {
     sender.on_ack(later, &ack(10, at(0), &[]));
     let stats = sender.stats();
     assert_eq!((stats.rto_count, stats.f_rto_count), (1, 1));
-    let told = sender.controller().told.iter();
-    let moves: Vec<Told> = told
+    let events = sender.controller().events.iter();
+    let moves: Vec<Event> = events
         .copied()
-        .filter(|told| matches!(told, Told::Timeout | Told::Spurious | Told::Exit))
+        .filter(|event| matches!(event, Event::Timeout | Event::Spurious | Event::Exit))
         .collect();
-    assert_eq!(moves, [Told::Timeout, Told::Exit]);
+    assert_eq!(moves, [Event::Timeout, Event::Exit]);
 }
 
 /// `tcp_enter_cwr` resets `undo_marker`: a late duplicate does not restore the window of an earlier
@@ -389,7 +389,7 @@ fn a_mark_ends_the_undo_of_an_earlier_episode() {
         let mut duplicate = ack(12, at(40), &[segments(0, 1)]);
         duplicate.blocks.dsack = true;
         sender.on_ack(at(121), &duplicate);
-        let undone = sender.controller().told.contains(&Told::Spurious);
+        let undone = sender.controller().events.contains(&Event::Spurious);
         assert_eq!(undone, !marks);
     }
 }

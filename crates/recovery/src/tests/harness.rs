@@ -19,7 +19,7 @@ pub(super) const fn at(millis: u64) -> Instant {
 
 /// An event of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Event {
     Loss { starts_range: bool, again: bool },
     Enter,
     Exit,
@@ -45,7 +45,7 @@ pub(super) struct Window {
     pub slow_start: bool,
     /// What it is at least once something is acknowledged after a timeout.
     pub least: u64,
-    pub told: Vec<Told>,
+    pub events: Vec<Event>,
     pub acks: Vec<Ack>,
     pub losses: Vec<Lost>,
 }
@@ -61,19 +61,19 @@ impl Window {
             recovery: RecoveryWindow::Prr,
             slow_start: false,
             least: 0,
-            told: Vec::new(),
+            events: Vec::new(),
             acks: Vec::new(),
             losses: Vec::new(),
         }
     }
 
     /// Its events, without the acknowledgments of undisturbed times.
-    pub(super) fn story(&self) -> Vec<Told> {
-        let quiet = |told: &Told| matches!(told, Told::Ack(_));
-        self.told
+    pub(super) fn story(&self) -> Vec<Event> {
+        let quiet = |event: &Event| matches!(event, Event::Ack(_));
+        self.events
             .iter()
             .copied()
-            .filter(|told| !quiet(told))
+            .filter(|event| !quiet(event))
             .collect()
     }
 }
@@ -82,13 +82,13 @@ impl Controller for Window {
     fn on_send(&mut self, _sent: &Sent) {}
     fn on_loss(&mut self, loss: &Lost) {
         self.losses.push(*loss);
-        self.told.push(Told::Loss {
+        self.events.push(Event::Loss {
             starts_range: loss.starts_range,
             again: loss.retransmission,
         });
     }
     fn on_ack(&mut self, ack: &Ack) {
-        self.told.push(Told::Ack(ack.ca_state));
+        self.events.push(Event::Ack(ack.ca_state));
         self.acks.push(*ack);
         if ack.ece {
             self.cwnd = self.reduced;
@@ -99,26 +99,26 @@ impl Controller for Window {
         }
     }
     fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
-        self.told.push(Told::Enter);
+        self.events.push(Event::Enter);
         self.cwnd = self.reduced;
     }
     fn on_recovery_exit(&mut self, _now: Instant) {
-        self.told.push(Told::Exit);
+        self.events.push(Event::Exit);
         self.cwnd = self.full;
     }
     fn on_idle_restart(&mut self, _now: Instant) {
-        self.told.push(Told::Idle);
+        self.events.push(Event::Idle);
     }
     fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
-        self.told.push(Told::Timeout);
+        self.events.push(Event::Timeout);
         self.cwnd = u64::from(MSS);
     }
     fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {
-        self.told.push(Told::Spurious);
+        self.events.push(Event::Spurious);
         self.cwnd = self.full;
     }
     fn on_mss(&mut self, mss: u32) {
-        self.told.push(Told::Mss(mss));
+        self.events.push(Event::Mss(mss));
     }
     fn cwnd(&self) -> Bytes {
         Bytes::new(self.cwnd)
@@ -146,7 +146,7 @@ enum Packet {
 }
 
 /// The delays after which copies of a packet arrive; none: it is lost.
-pub(super) type Fate = Vec<Duration>;
+pub(super) type Delays = Vec<Duration>;
 
 pub(super) struct World<D, A> {
     pub sender: Sender<Window>,
@@ -167,8 +167,8 @@ pub(super) struct World<D, A> {
 
 impl<D, A> World<D, A>
 where
-    D: FnMut(u64, &Segment) -> Fate,
-    A: FnMut(u64, &Acknowledgment) -> Fate,
+    D: FnMut(u64, &Segment) -> Delays,
+    A: FnMut(u64, &Acknowledgment) -> Delays,
 {
     /// `data` and `answers` receive the number of each packet sent, from 0.
     pub(super) fn new(controller: Window, data: D, answers: A) -> Self {
@@ -193,8 +193,8 @@ where
         }
     }
 
-    fn carry(&mut self, fate: Fate, packet: impl Fn() -> Packet) {
-        for delay in fate {
+    fn carry(&mut self, delays: Delays, packet: impl Fn() -> Packet) {
+        for delay in delays {
             self.wire.insert((self.now + delay, self.count), packet());
             self.count += 1;
         }
@@ -202,9 +202,9 @@ where
 
     fn answer(&mut self, answer: Option<Acknowledgment>) {
         if let Some(answer) = answer {
-            let fate = (self.answers)(self.answered, &answer);
+            let delays = (self.answers)(self.answered, &answer);
             self.answered += 1;
-            self.carry(fate, || Packet::Answer(answer));
+            self.carry(delays, || Packet::Answer(answer));
         }
     }
 
@@ -222,11 +222,11 @@ where
         self.sender.on_ack(self.now, answer);
         if let Some(general) = general {
             assert_eq!(self.sender.state(), general.state());
-            let told = |sender: &Sender<Window>| {
+            let events = |sender: &Sender<Window>| {
                 let controller = sender.controller();
-                format!("{} {:?}", controller.told.len(), controller.acks.last())
+                format!("{} {:?}", controller.events.len(), controller.acks.last())
             };
-            assert_eq!(told(&self.sender), told(&general));
+            assert_eq!(events(&self.sender), events(&general));
         }
     }
 
@@ -243,9 +243,9 @@ where
             assert_eq!(single.state(), self.sender.state());
         }
         for segment in segments {
-            let fate = (self.data)(self.sent.len() as u64, &segment);
+            let delays = (self.data)(self.sent.len() as u64, &segment);
             self.sent.push(segment);
-            self.carry(fate, || Packet::Data(segment));
+            self.carry(delays, || Packet::Data(segment));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use paceline_units::{Bytes, Duration, Instant};
 
-use super::harness::{Fate, Told, Window, World, at, ms};
+use super::harness::{Delays, Event, Window, World, at, ms};
 use crate::{Acknowledgment, Receiver, ReceiverConfig, Segment, SenderConfig};
 
 /// No probes, and no help from timestamps and DSACKs.
@@ -34,13 +34,13 @@ const fn config() -> SenderConfig {
     }
 }
 
-fn direct<T>(_: u64, _: &T) -> Fate {
+fn direct<T>(_: u64, _: &T) -> Delays {
     vec![ms(20)]
 }
 
 /// Packets sent from 100 ms until `until` are held until then, and then arrive one by one every 5
 /// ms; of the packets sent in that time, `lost` (by sequence, in segments) are lost once.
-fn spike(until: Instant, lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
+fn spike(until: Instant, lost: &[u64]) -> impl FnMut(u64, &Segment) -> Delays + '_ {
     let mut free = Instant::ZERO;
     move |_, segment| {
         let held = segment.sent >= at(100) && segment.sent < until;
@@ -60,8 +60,8 @@ fn spike(until: Instant, lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_
 /// Ten segments a window; after a timeout it grows as in slow start.
 fn world<D, A>(config: SenderConfig, data: D, answers: A) -> World<D, A>
 where
-    D: FnMut(u64, &Segment) -> Fate,
-    A: FnMut(u64, &Acknowledgment) -> Fate,
+    D: FnMut(u64, &Segment) -> Delays,
+    A: FnMut(u64, &Acknowledgment) -> Delays,
 {
     let mut controller = Window::new(10);
     controller.slow_start = true;
@@ -77,8 +77,8 @@ where
 
 fn finish<D, A>(world: &mut World<D, A>)
 where
-    D: FnMut(u64, &Segment) -> Fate,
-    A: FnMut(u64, &Acknowledgment) -> Fate,
+    D: FnMut(u64, &Segment) -> Delays,
+    A: FnMut(u64, &Acknowledgment) -> Delays,
 {
     assert!(world.run(at(100_000)));
     assert!(world.sender.is_finished());
@@ -94,10 +94,11 @@ fn from_the_timeout(sent: &[Segment]) -> Vec<u64> {
 }
 
 /// Events until the first undo or the end of the episode.
-fn moves(told: &[Told]) -> Vec<Told> {
-    told.iter()
+fn moves(events: &[Event]) -> Vec<Event> {
+    events
+        .iter()
         .copied()
-        .filter(|told| !matches!(told, Told::Loss { .. } | Told::Ack(_)))
+        .filter(|event| !matches!(event, Event::Loss { .. } | Event::Ack(_)))
         .collect()
 }
 
@@ -113,8 +114,8 @@ fn a_delay_spike_is_found_by_two_new_segments() {
     assert_eq!(sent[..5], [30, 40, 41, 42, 43]);
     assert_eq!(world.sent.iter().filter(|s| s.retransmission).count(), 1);
     assert_eq!(
-        moves(&world.sender.controller().told),
-        [Told::Timeout, Told::Spurious, Told::Exit]
+        moves(&world.sender.controller().events),
+        [Event::Timeout, Event::Spurious, Event::Exit]
     );
     let stats = world.sender.stats();
     assert_eq!(
@@ -137,8 +138,8 @@ fn without_it_a_delay_spike_goes_back_over_the_whole_window() {
     finish(&mut world);
     assert_eq!(from_the_timeout(&world.sent)[..3], [30, 31, 32]);
     assert_eq!(
-        moves(&world.sender.controller().told),
-        [Told::Timeout, Told::Exit]
+        moves(&world.sender.controller().events),
+        [Event::Timeout, Event::Exit]
     );
 }
 
@@ -153,8 +154,8 @@ fn a_real_loss_is_recovered_after_the_new_segments() {
     let stats = world.sender.stats();
     assert_eq!((stats.rto_count, stats.undo_count), (1, 0));
     assert_eq!(
-        moves(&world.sender.controller().told),
-        [Told::Timeout, Told::Exit]
+        moves(&world.sender.controller().events),
+        [Event::Timeout, Event::Exit]
     );
 }
 
@@ -180,13 +181,13 @@ fn a_partly_real_loss_becomes_fast_recovery() {
     let mut world = world(F_RTO_ALONE, spike(at(400), &[33, 35]), direct);
     finish(&mut world);
     assert_eq!(
-        moves(&world.sender.controller().told),
+        moves(&world.sender.controller().events),
         [
-            Told::Timeout,
-            Told::Spurious,
-            Told::Exit,
-            Told::Enter,
-            Told::Exit
+            Event::Timeout,
+            Event::Spurious,
+            Event::Exit,
+            Event::Enter,
+            Event::Exit
         ]
     );
     let again: Vec<u64> = world
@@ -209,9 +210,9 @@ fn sack_finds_in_a_new_episode_what_was_lost_again_in_the_old() {
     let mut spike = spike(at(400), &[30]);
     let mut first = true;
     let data = |number: u64, segment: &Segment| {
-        let fate = spike(number, segment);
+        let delays = spike(number, segment);
         let lost = segment.retransmission && std::mem::take(&mut first);
-        if lost { vec![] } else { fate }
+        if lost { vec![] } else { delays }
     };
     let mut world = world(config, data, direct);
     finish(&mut world);
@@ -232,7 +233,7 @@ fn a_timeout_within_the_recovery_of_another_gives_nothing_back() {
     let mut spike = spike(at(360), &all);
     let mut first = true;
     let data = |number: u64, segment: &Segment| {
-        let fate = spike(number, segment);
+        let delays = spike(number, segment);
         let again = segment.retransmission && segment.seq == 38_000;
         let lost = again && std::mem::take(&mut first);
         // Later packets arrive only after the second timeout, as through a long queue.
@@ -242,7 +243,7 @@ fn a_timeout_within_the_recovery_of_another_gives_nothing_back() {
         } else if behind {
             vec![at(900).since(segment.sent)]
         } else {
-            fate
+            delays
         }
     };
     let mut world = world(config, data, direct);
@@ -293,8 +294,8 @@ fn a_spurious_timeout_is_undone_by_the_duplicate() {
         (1, 1, 0)
     );
     assert_eq!(
-        moves(&world.sender.controller().told),
-        [Told::Timeout, Told::Spurious, Told::Exit]
+        moves(&world.sender.controller().events),
+        [Event::Timeout, Event::Spurious, Event::Exit]
     );
 }
 
@@ -311,10 +312,10 @@ fn a_timeout_within_fast_recovery_is_undone_with_it() {
     };
     let mut world = world(config(), data, direct);
     finish(&mut world);
-    let story = moves(&world.sender.controller().told);
+    let story = moves(&world.sender.controller().events);
     assert_eq!(
         story,
-        [Told::Enter, Told::Timeout, Told::Spurious, Told::Exit]
+        [Event::Enter, Event::Timeout, Event::Spurious, Event::Exit]
     );
     assert_eq!(world.sender.stats().f_rto_count, 0);
 }
@@ -337,11 +338,11 @@ fn a_retransmission_lost_after_a_timeout_reduces_again() {
         };
         let mut world = world(config, data, direct);
         finish(&mut world);
-        let mut told = moves(&world.sender.controller().told);
-        told.dedup();
+        let mut events = moves(&world.sender.controller().events);
+        events.dedup();
         assert_eq!(
-            told,
-            [Told::Timeout, Told::Enter, Told::Exit],
+            events,
+            [Event::Timeout, Event::Enter, Event::Exit],
             "{recovery:?}"
         );
     }
@@ -384,8 +385,14 @@ fn a_long_loss_and_two_lost_again(recovery: crate::Recovery) -> [u64; 12] {
     world.now = at(100);
     world.sender.write(at(100), 200_000);
     world.run(at(5_000));
-    let told = &world.sender.controller().told;
-    assert_eq!(told.iter().filter(|told| **told == Told::Enter).count(), 1);
+    let events = &world.sender.controller().events;
+    assert_eq!(
+        events
+            .iter()
+            .filter(|event| **event == Event::Enter)
+            .count(),
+        1
+    );
     let again = world.sent.iter().filter(|segment| segment.retransmission);
     let times: Vec<Instant> = again.map(|segment| segment.sent).collect();
     let mut rounds = [0; 12];

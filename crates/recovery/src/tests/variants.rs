@@ -3,7 +3,7 @@
 use paceline_congestion::{CaState, RecoveryWindow};
 use paceline_units::{Bytes, Rate};
 
-use super::harness::{Fate, MSS, Told, Window, World, at, ms};
+use super::harness::{Delays, Event, MSS, Window, World, at, ms};
 use paceline_units::options::Choice;
 
 use crate::{Acknowledgment, Recovery, Segment, SenderConfig};
@@ -15,13 +15,13 @@ fn config(recovery: Recovery) -> SenderConfig {
     }
 }
 
-fn direct<T>(_: u64, _: &T) -> Fate {
+fn direct<T>(_: u64, _: &T) -> Delays {
     vec![ms(20)]
 }
 
 /// Packet `n` of the first flight of twenty arrives at `20 + n` ms, so that
 /// acknowledgments come one by one; those named in `lost` do not arrive.
-fn flight(lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
+fn flight(lost: &[u64]) -> impl FnMut(u64, &Segment) -> Delays + '_ {
     move |number, _| {
         if lost.contains(&number) {
             vec![]
@@ -31,8 +31,8 @@ fn flight(lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
     }
 }
 
-fn is_reduction(told: &&Told) -> bool {
-    **told == Told::Enter
+fn is_reduction(event: &&Event) -> bool {
+    **event == Event::Enter
 }
 
 /// The segments sent on each of the acknowledgments of the first flight: new segments and
@@ -107,7 +107,7 @@ fn one_loss_of_twenty_halves_the_window_by_waiting() {
 }
 
 /// Lost: the segments in `lost`, and the first retransmission.
-fn loses_its_first_retransmission(lost: u64) -> impl FnMut(u64, &Segment) -> Fate {
+fn loses_its_first_retransmission(lost: u64) -> impl FnMut(u64, &Segment) -> Delays {
     let mut first = true;
     move |number, segment| {
         if number == lost || (segment.retransmission && std::mem::take(&mut first)) {
@@ -129,7 +129,7 @@ fn only_rack_sees_a_lost_retransmission() {
         let reductions = world
             .sender
             .controller()
-            .told
+            .events
             .iter()
             .filter(is_reduction)
             .count();
@@ -160,14 +160,14 @@ fn a_round_of_lost_retransmissions_is_one_signal() {
     let mut world = World::with(config(Recovery::Rack), controller, data, direct);
     world.sender.write_unlimited(at(0));
     world.run(at(160));
-    let told = &world.sender.controller().told;
-    let mut found = 0;
-    for pair in told.windows(2) {
-        let lost = |told: &Told| matches!(told, Told::Loss { again: true, .. });
-        found += usize::from(lost(&pair[0]) && !lost(&pair[1]));
+    let events = &world.sender.controller().events;
+    let mut reported = 0;
+    for pair in events.windows(2) {
+        let lost = |event: &Event| matches!(event, Event::Loss { again: true, .. });
+        reported += usize::from(lost(&pair[0]) && !lost(&pair[1]));
     }
-    assert!(found > 2, "{told:?}");
-    assert_eq!(told.iter().filter(is_reduction).count(), 2);
+    assert!(reported > 2, "{events:?}");
+    assert_eq!(events.iter().filter(is_reduction).count(), 2);
 }
 
 /// RFC 6582: one hole per round trip; here segments 20, 22 and 24 of the flight of 20 to 39, which
@@ -192,20 +192,20 @@ fn newreno_repairs_one_hole_a_round_trip() {
     assert_eq!(
         world.sender.controller().story(),
         [
-            Told::Loss {
+            Event::Loss {
                 starts_range: true,
                 again: false
             },
-            Told::Enter,
-            Told::Loss {
+            Event::Enter,
+            Event::Loss {
                 starts_range: true,
                 again: false
             },
-            Told::Loss {
+            Event::Loss {
                 starts_range: true,
                 again: false
             },
-            Told::Exit
+            Event::Exit
         ]
     );
     assert_eq!(world.sender.stats().rto_count, 0);
@@ -251,8 +251,8 @@ fn limited_transmit_keeps_a_small_window_going() {
             // RACK's timer needs no third duplicate.
             let timeouts = u64::from(!limited_transmit && !recovery.has_rack());
             assert_eq!(stats.rto_count, timeouts, "{recovery:?} {limited_transmit}");
-            let disorder = Told::Ack(CaState::Disorder);
-            assert!(world.sender.controller().told.contains(&disorder));
+            let disorder = Event::Ack(CaState::Disorder);
+            assert!(world.sender.controller().events.contains(&disorder));
         }
     }
 }

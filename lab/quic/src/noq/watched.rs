@@ -33,12 +33,12 @@ impl ControllerFactory for Watched<Arc<dyn ControllerFactory + Send + Sync>> {
 
 impl Controller for Watched<Box<dyn Controller>> {
     fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
-        self.watch.update(|seen| seen.in_flight += bytes);
+        self.watch.update(|state| state.in_flight += bytes);
         self.inner.on_sent(now, bytes, largest_pn);
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.watch.update(|seen| seen.sent += 1);
+        self.watch.update(|state| state.sent += 1);
         self.inner.on_packet_sent(now, bytes, pn);
     }
 
@@ -47,7 +47,7 @@ impl Controller for Watched<Box<dyn Controller>> {
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        self.watch.update(|seen| seen.lost += 1);
+        self.watch.update(|state| state.lost += 1);
         self.inner.on_packet_lost(lost_bytes, pn, now);
     }
 
@@ -69,10 +69,10 @@ impl Controller for Watched<Box<dyn Controller>> {
         rtt: &RttEstimator,
     ) {
         let latest = now.saturating_duration_since(sent);
-        self.watch.update(|seen| {
-            seen.acknowledged += bytes;
-            seen.latest_rtt = Some(latest);
-            seen.min_rtt = Some(seen.min_rtt.map_or(latest, |min| min.min(latest)));
+        self.watch.update(|state| {
+            state.acknowledged += bytes;
+            state.latest_rtt = Some(latest);
+            state.min_rtt = Some(state.min_rtt.map_or(latest, |min| min.min(latest)));
         });
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
@@ -84,9 +84,9 @@ impl Controller for Watched<Box<dyn Controller>> {
         app_limited: bool,
         largest_packet_num_acked: Option<u64>,
     ) {
-        self.watch.update(|seen| {
-            seen.in_flight = in_flight;
-            seen.app_limited = app_limited;
+        self.watch.update(|state| {
+            state.in_flight = in_flight;
+            state.app_limited = app_limited;
         });
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
@@ -102,7 +102,7 @@ impl Controller for Watched<Box<dyn Controller>> {
         largest_lost_pn: u64,
     ) {
         self.watch
-            .update(|seen| seen.in_flight = seen.in_flight.saturating_sub(lost_bytes));
+            .update(|state| state.in_flight = state.in_flight.saturating_sub(lost_bytes));
         self.inner.on_congestion_event(
             now,
             sent,

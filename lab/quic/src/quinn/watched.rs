@@ -67,7 +67,7 @@ impl Controller for Watched {
         if let Some(factory) = self.slot.as_ref().and_then(Slot::take) {
             self.inner = factory.build(now, self.mtu);
         }
-        self.watch.update(|seen| seen.in_flight += bytes);
+        self.watch.update(|state| state.in_flight += bytes);
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 
@@ -80,10 +80,10 @@ impl Controller for Watched {
         rtt: &RttEstimator,
     ) {
         let latest = now.saturating_duration_since(sent);
-        self.watch.update(|seen| {
-            seen.acknowledged += bytes;
-            seen.latest_rtt = Some(latest);
-            seen.min_rtt = Some(seen.min_rtt.map_or(latest, |min| min.min(latest)));
+        self.watch.update(|state| {
+            state.acknowledged += bytes;
+            state.latest_rtt = Some(latest);
+            state.min_rtt = Some(state.min_rtt.map_or(latest, |min| min.min(latest)));
         });
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
@@ -95,9 +95,9 @@ impl Controller for Watched {
         app_limited: bool,
         largest_packet_num_acked: Option<u64>,
     ) {
-        self.watch.update(|seen| {
-            seen.in_flight = in_flight;
-            seen.app_limited = app_limited;
+        self.watch.update(|state| {
+            state.in_flight = in_flight;
+            state.app_limited = app_limited;
         });
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
@@ -111,7 +111,7 @@ impl Controller for Watched {
         lost_bytes: u64,
     ) {
         self.watch
-            .update(|seen| seen.in_flight = seen.in_flight.saturating_sub(lost_bytes));
+            .update(|state| state.in_flight = state.in_flight.saturating_sub(lost_bytes));
         self.inner
             .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
     }

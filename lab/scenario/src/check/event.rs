@@ -84,7 +84,7 @@ impl Check<'_> {
     pub(super) fn events(&mut self) {
         let events = &self.scenario.events;
         if events.len() > limits::MAX_EVENTS {
-            self.found.too_much(
+            self.problems.too_much(
                 "events",
                 format!("{} events", events.len()),
                 format!("at most {}", limits::MAX_EVENTS),
@@ -95,16 +95,16 @@ impl Check<'_> {
         }
         self.round_trips();
         self.workloads();
-        pulse::check(self.scenario, &mut self.found);
+        pulse::check(self.scenario, &mut self.problems);
     }
 
     fn event(&mut self, at: &str, event: &Event) {
         let duration = self.scenario.run.duration;
         let after = |time| format!("it happens at {time}, but the run lasts {duration}");
-        event.check(at, &mut self.found);
+        event.check(at, &mut self.problems);
         match &event.when {
             When::At(time) if *time >= duration => {
-                self.found.bad(
+                self.problems.bad(
                     &format!("{at}.when"),
                     after(time),
                     "choose a time before the end, or a longer run.duration",
@@ -119,13 +119,13 @@ impl Check<'_> {
             } => {
                 self.flow_number(&format!("{at}.when.flow"), *flow);
                 if state.is_empty() {
-                    self.found.bad(
+                    self.problems.bad(
                         &format!("{at}.when.enters"),
                         "the state has no name",
                         "such as \"Drain\"",
                     );
                 }
-                self.found.within(
+                self.problems.within(
                     &format!("{at}.when.nth"),
                     u64::from(*nth),
                     1,
@@ -133,13 +133,13 @@ impl Check<'_> {
                 );
                 if *delay >= duration {
                     let key = format!("{at}.when.delay");
-                    self.found
+                    self.problems
                         .bad(&key, after(delay), "shorter than run.duration");
                 }
             }
         }
         if event.path.is_none() && event.flow.is_none() {
-            self.found.bad(
+            self.problems.bad(
                 at,
                 format!("`{at}` changes nothing"),
                 "say what: path.rate = \"-10 %\" or flow = { flow = 0, app = \"pause\" }",
@@ -155,7 +155,7 @@ impl Check<'_> {
                 ..change.clone()
             }) == PathChange::default()
             {
-                self.found.bad(
+                self.problems.bad(
                     &format!("{at}.path"),
                     format!("`{at}.path` changes nothing"),
                     "say what, such as path.rate = \"-10 %\" or path.loss = \"1 %\"",
@@ -183,9 +183,9 @@ impl Check<'_> {
         let key = format!("{at}.rate");
         match (change.rate, self.scenario.rate_source(change.number)) {
             (Some(RateChange::Absolute(rate)), _) => {
-                self.found.below(&key, rate, limits::MAX_RATE);
+                self.problems.below(&key, rate, limits::MAX_RATE);
             }
-            (Some(RateChange::Factor(_)), Some(RateSource::Trace { .. })) => self.found.bad(
+            (Some(RateChange::Factor(_)), Some(RateSource::Trace { .. })) => self.problems.bad(
                 &key,
                 "a change in percent needs a fixed rate, and the link has a trace",
                 "give the new rate, such as \"5 Mbit/s\"",
@@ -213,7 +213,7 @@ impl Check<'_> {
             let key = format!("events[{number}].path.rtt");
             if fixed && !scenario.flows.is_empty() {
                 let message = format!("`{key}` changes nothing: each flow has an `rtt` of its own");
-                self.found
+                self.problems
                     .bad(&key, message, "leave out `rtt` in [[flows]]");
             }
             if longest > rtt / 2 {
@@ -221,7 +221,7 @@ impl Check<'_> {
                     "`{key}` is {rtt}, and the delays of a route's links come to {longest}"
                 );
                 let hint = format!("at least {}, twice as much", longest * 2);
-                self.found.bad(&key, message, hint);
+                self.problems.bad(&key, message, hint);
             }
         }
     }
@@ -245,7 +245,7 @@ impl Check<'_> {
             });
             if let Some((what, hint)) = workload.refusal(event, &change.app) {
                 let key = format!("events[{number}].flow.app");
-                self.found.bad(&key, format!("`{key}` {what}"), hint);
+                self.problems.bad(&key, format!("`{key}` {what}"), hint);
                 continue;
             }
             match &change.app {
@@ -265,7 +265,7 @@ impl Check<'_> {
     fn flow_number(&mut self, key: &str, flow: u32) {
         let flows = self.scenario.flow_count();
         if u64::from(flow) >= flows {
-            self.found.bad(
+            self.problems.bad(
                 key,
                 format!("there is no flow {flow}"),
                 match flows {

@@ -15,7 +15,7 @@ impl Check<'_> {
     pub(super) fn path(&mut self) {
         let path = &self.scenario.path;
         let rate = self.source("path.rate", &path.rate);
-        path.check("path", &mut self.found);
+        path.check("path", &mut self.problems);
         self.name("path", &path.name);
         self.link("path", rate, &path.queue, &path.link);
     }
@@ -24,7 +24,7 @@ impl Check<'_> {
     fn source(&mut self, key: &str, source: &RateSource) -> Rate {
         match source {
             RateSource::Fixed(rate) => {
-                self.found.rate(key, *rate);
+                self.problems.rate(key, *rate);
                 *rate
             }
             RateSource::Trace { .. } => Rate::ZERO,
@@ -47,12 +47,12 @@ impl Check<'_> {
                 }
                 (Some(_), None) => {
                     let message = format!("`{at}` has a rate and no queue");
-                    self.found.bad(&key, message, NEEDS_SIZE);
+                    self.problems.bad(&key, message, NEEDS_SIZE);
                 }
                 (None, Some(_)) => {
                     let message = format!("`{key}` has no rate, so nothing would wait in it");
                     let hint = "give the direction a rate, or leave out its queue";
-                    self.found.bad(&key, message, hint);
+                    self.problems.bad(&key, message, hint);
                 }
                 (None, None) => {
                     self.keys(&at, &back.link);
@@ -65,7 +65,7 @@ impl Check<'_> {
     pub(super) fn links(&mut self) {
         let scenario = self.scenario;
         if scenario.links.len() > limits::MAX_LINKS {
-            self.found.too_much(
+            self.problems.too_much(
                 "links",
                 format!("{} links", scenario.links.len()),
                 format!("at most {}", limits::MAX_LINKS),
@@ -73,11 +73,11 @@ impl Check<'_> {
         }
         for (index, link) in scenario.links.iter().enumerate() {
             let at = format!("links[{index}]");
-            link.check(&at, &mut self.found);
+            link.check(&at, &mut self.problems);
             if scenario.link_number(&link.name) != Some(index + 1) {
                 let key = format!("{at}.name");
                 let message = format!("`{key}` is \"{}\" again", link.name);
-                self.found.bad(&key, message, "name each link once; the path's is \"bottleneck\" unless path.name says otherwise");
+                self.problems.bad(&key, message, "name each link once; the path's is \"bottleneck\" unless path.name says otherwise");
             }
             self.name(&at, &link.name);
             self.link(&at, link.rate, &link.queue, &link.link);
@@ -87,7 +87,7 @@ impl Check<'_> {
     fn name(&mut self, at: &str, name: &str) {
         if name.is_empty() {
             let message = format!("`{at}.name` is empty");
-            self.found
+            self.problems
                 .bad(&format!("{at}.name"), message, "name the link");
         }
     }
@@ -109,26 +109,26 @@ impl Check<'_> {
             mtu: path.mtu,
         };
         let vocabulary = self.scenario.document.vocabulary;
-        queue.check_options(&key("queue"), vocabulary, &site, &mut self.found);
+        queue.check_options(&key("queue"), vocabulary, &site, &mut self.problems);
         self.queue_size(&key("queue.size"), queue.size, &site);
     }
 
     fn queue_size(&mut self, key: &str, size: Size, site: &Site) {
         match size {
-            Size::Bytes(bytes) if bytes < site.mtu => self.found.bad(
+            Size::Bytes(bytes) if bytes < site.mtu => self.problems.bad(
                 key,
                 format!("`{key}` is {bytes}, less than a packet of {}", site.mtu),
                 "a queue holds at least one packet of path.mtu",
             ),
             Size::Packets(0) => {
-                self.found.bad(
+                self.problems.bad(
                     key,
                     format!("`{key}` is 0 packets"),
                     "a queue holds at least \"1 packet\"",
                 );
             }
             Size::Bdp { millionths: 0 } | Size::Time(Duration::ZERO) => {
-                self.found.bad(
+                self.problems.bad(
                     key,
                     format!("`{key}` is zero"),
                     "a queue holds something; the smallest is \"1 packet\"",
@@ -137,7 +137,7 @@ impl Check<'_> {
             _ => {
                 let bytes = size.to_bytes(site);
                 if bytes > limits::MAX_QUEUE {
-                    self.found.too_much(
+                    self.problems.too_much(
                         key,
                         format!("`{key}` comes to {bytes}"),
                         format!("at most {}", limits::MAX_QUEUE),
@@ -151,7 +151,7 @@ impl Check<'_> {
     pub(super) fn policer(&mut self, key: &str, policer: Policer) {
         let (key, mtu) = (format!("{key}.burst"), self.scenario.path.mtu);
         if policer.burst < mtu {
-            self.found.bad(
+            self.problems.bad(
                 &key,
                 format!("`{key}` is {}, less than a packet of {mtu}", policer.burst),
                 "no packet of path.mtu would ever pass",
@@ -168,7 +168,7 @@ impl Check<'_> {
                 .chain(names)
                 .collect();
             let message = format!("no link is called \"{name}\"");
-            self.found.bad(key, message, choices(name, &names, "\""));
+            self.problems.bad(key, message, choices(name, &names, "\""));
         }
     }
 
@@ -186,13 +186,13 @@ impl Check<'_> {
                 let message =
                     format!("`{at}.return` changes a return direction that is not declared");
                 let hint = "declare it: an empty `return = {}` in its table is enough";
-                self.found.bad(&format!("{at}.return"), message, hint);
+                self.problems.bad(&format!("{at}.return"), message, hint);
             }
             Some((_, section)) if back.rate.is_some() && section.rate.is_none() => {
                 let key = format!("{at}.return.rate");
                 let message = format!("`{key}` limits a direction that has no rate at the start");
                 let hint = "give the direction a rate and a queue at the start";
-                self.found.bad(&key, message, hint);
+                self.problems.bad(&key, message, hint);
             }
             Some((_, section)) if section.rate.is_none() => {
                 self.filters(&format!("{at}.return"), back.keys.ack_filter);
@@ -207,7 +207,7 @@ impl Check<'_> {
             let key = format!("{at}.ack_filter");
             let message = format!("`{key}` has no rate, so no ACK would wait for it");
             let hint = "give the direction a rate and a queue, or leave out its filter";
-            self.found.bad(&key, message, hint);
+            self.problems.bad(&key, message, hint);
         }
     }
 
@@ -220,7 +220,7 @@ impl Check<'_> {
             let key = format!("{at}.rtt");
             let message = format!("`{key}` is the path's, not a link's");
             let hint = "give it an event without `link`";
-            self.found.bad(&key, message, hint);
+            self.problems.bad(&key, message, hint);
         }
     }
 
@@ -237,7 +237,7 @@ impl Check<'_> {
     fn links_of(&mut self, key: &str, route: &[String]) {
         if route.is_empty() {
             let message = format!("`{key}` is empty");
-            self.found
+            self.problems
                 .bad(key, message, "name the links, or leave it out");
         }
         for (place, name) in route.iter().enumerate().take(limits::MAX_LINKS) {
@@ -245,7 +245,8 @@ impl Check<'_> {
             self.link_name(&key, name);
             if route.iter().take(place).any(|earlier| earlier == name) {
                 let message = format!("`{key}` is \"{name}\" again");
-                self.found.bad(&key, message, "a route crosses a link once");
+                self.problems
+                    .bad(&key, message, "a route crosses a link once");
             }
         }
     }
@@ -262,7 +263,7 @@ impl Check<'_> {
             if let Some(name) = known.find(|name| back(name).is_none()) {
                 let message = format!("`{key}`: the link \"{name}\" has no return direction");
                 let hint = "declare it: an empty `return = {}` in its table is enough";
-                self.found.bad(&key, message, hint);
+                self.problems.bad(&key, message, hint);
             }
         }
         let own = [scenario.path.name.clone()];
@@ -272,7 +273,7 @@ impl Check<'_> {
             let key = format!("{at}.direction");
             let message = format!("`{key}` is \"up\", and no return direction there has a rate");
             let hint = "path.return = { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }";
-            self.found.bad(&key, message, hint);
+            self.problems.bad(&key, message, hint);
         }
     }
 
@@ -290,7 +291,7 @@ impl Check<'_> {
         if delay > shortest / 2 {
             let message = format!("the delays of the links of `{key}` come to {delay}");
             let hint = format!("at most half of the shortest round trip, {}", shortest / 2);
-            self.found.bad(&key, message, hint);
+            self.problems.bad(&key, message, hint);
         }
     }
 }

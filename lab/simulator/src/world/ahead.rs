@@ -12,7 +12,7 @@ use crate::packet::{Load, Packet};
 /// Lets links tell arrivals ahead, if nothing changes links during the run: those that are the last
 /// of all their flows, which are of ours, have no hosts, replies that cross no link, and lanes that
 /// they share with no others.
-pub(super) fn tell(script: &Script, flows: &mut [Flow], links: &mut [Link<Packet>]) {
+pub(super) fn enable(script: &Script, flows: &mut [Flow], links: &mut [Link<Packet>]) {
     if !script
         .changes()
         .all(|change| matches!(change, Change::App(..)))

@@ -194,7 +194,7 @@ impl World {
         };
         match &mut flow.host {
             Some(host) => {
-                host.answer(release, packet);
+                host.reply(release, packet);
                 let (number, next) = (host.number, host.next_receive());
                 self.agenda.set(self.sources.ingress(number), next);
             }

@@ -266,7 +266,7 @@ fn a_stacks_own_controller_implies_the_stack() {
 
 #[test]
 fn what_a_stack_cannot_do_is_refused() {
-    for (flow, key, said) in [
+    for (flow, key, message) in [
         (
             "cc = \"dctcp\"\nstack = \"quinn\"",
             "flows[0].cc",
@@ -353,6 +353,6 @@ fn what_a_stack_cannot_do_is_refused() {
         let wrong = parse(&scenario(PLAIN, flow)).expect_err(flow);
         let all: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         assert_eq!(wrong[0].key, key, "{all:?}");
-        assert!(all[0].contains(said), "{all:?}");
+        assert!(all[0].contains(message), "{all:?}");
     }
 }

@@ -123,10 +123,10 @@ impl<'a> Network<'a> {
     /// the scenario.
     pub fn talks(&mut self) -> (Vec<Talk>, Vec<Sample>) {
         let mut rows = std::mem::take(&mut self.log.programs);
-        let told = match &self.talks {
-            Some(talks) => talks.told(&mut rows, &mut self.log.packets),
+        let entries = match &self.talks {
+            Some(talks) => talks.entries(&mut rows, &mut self.log.packets),
             None => Vec::new(),
         };
-        (told, rows)
+        (entries, rows)
     }
 }

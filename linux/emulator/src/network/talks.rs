@@ -210,14 +210,14 @@ impl Talks {
     }
 
     /// The record's entry for each direction; its rows become numbered without gaps.
-    pub(super) fn told(&self, rows: &mut [Sample], packets: &mut Vec<PacketRow>) -> Vec<Talk> {
+    pub(super) fn entries(&self, rows: &mut [Sample], packets: &mut Vec<PacketRow>) -> Vec<Talk> {
         let mut numbers = HashMap::new();
-        let told = (self.first..).zip(self.used());
-        let told = told.map(|(flow, (number, pair, side, up))| {
+        let entries = (self.first..).zip(self.used());
+        let entries = entries.map(|(flow, (number, pair, side, up))| {
             numbers.insert(number, flow);
-            pair.told(side, flow, up)
+            pair.entry(side, flow, up)
         });
-        let told = told.collect();
+        let entries = entries.collect();
         for row in rows {
             let flow = &mut row.row.flow;
             *flow = numbers.get(flow).copied().unwrap_or(*flow);
@@ -230,7 +230,7 @@ impl Talks {
             // Acknowledgments of a direction that carried nothing.
             None => row.flow < self.first,
         });
-        told
+        entries
     }
 }
 
@@ -257,8 +257,8 @@ impl Side {
             ("lost_packets", self.lost),
         ];
         let counters = SenderStats::COUNTERS.iter().map(|(name, _)| {
-            let found = known.iter().find(|(counter, _)| counter == name);
-            found.map(|(_, count)| *count)
+            let entry = known.iter().find(|(counter, _)| counter == name);
+            entry.map(|(_, count)| *count)
         });
         FlowTotals {
             flow,
@@ -271,7 +271,7 @@ impl Side {
 
 impl Pair {
     /// The record's entry for a direction.
-    fn told(&self, side: &Side, flow: u32, up: bool) -> Talk {
+    fn entry(&self, side: &Side, flow: u32, up: bool) -> Talk {
         let way = if up { "up" } else { "down" };
         let kind = self.of.map_or("others", |of| packet::protocol(of.protocol));
         let label = match self.of {

@@ -58,7 +58,7 @@ impl Answerer {
     }
 
     /// An acknowledgment.
-    pub fn answer(&self, ack: &Acknowledgment) -> Vec<u8> {
+    pub fn reply(&self, ack: &Acknowledgment) -> Vec<u8> {
         let place = |at: u64| self.sequence.wrapping_add(1).wrapping_add(at as u32);
         let millis = |time: Instant| {
             let time = time.since(Instant::ZERO).as_nanos();
@@ -173,7 +173,7 @@ mod tests {
             start: 5000,
             end: 8000,
         });
-        let packet = answerer().answer(&ack);
+        let packet = answerer().reply(&ack);
         let tcp = Tcp::read(&packet).unwrap();
         // The first byte is 0: sequence numbers have wrapped.
         assert_eq!((tcp.ack, tcp.seq, tcp.len), (Some(3000), SEQUENCE + 1, 0));

@@ -1,6 +1,6 @@
 //! Options of a guest.
 
-use paceline_experiment::{Options, Refused, list, nearest};
+use paceline_experiment::{GuestError, Options, list, nearest};
 use paceline_scenario::OptionInput;
 
 /// An option that a guest declares.
@@ -31,7 +31,7 @@ impl Declared {
 }
 
 /// Checks that the options set in a scenario are declared.
-pub fn check(guest: &str, declared: &[Declared], options: &Options) -> Result<(), Refused> {
+pub fn check(guest: &str, declared: &[Declared], options: &Options) -> Result<(), GuestError> {
     for (name, value) in options {
         let Some(option) = declared.iter().find(|option| option.name == *name) else {
             let names: Vec<&str> = declared.iter().map(|option| &*option.name).collect();
@@ -39,7 +39,7 @@ pub fn check(guest: &str, declared: &[Declared], options: &Options) -> Result<()
                 true => "it has none".to_owned(),
                 false => format!("it has {}", list(&names)),
             };
-            return Err(Refused {
+            return Err(GuestError {
                 option: Some(name.clone()),
                 message: format!("`{guest}` has no option `{name}`; {all}"),
                 hint: nearest(name, names),
@@ -52,7 +52,7 @@ pub fn check(guest: &str, declared: &[Declared], options: &Options) -> Result<()
                 "number" => "a number",
                 _ => "a text",
             };
-            return Err(Refused {
+            return Err(GuestError {
                 option: Some(name.clone()),
                 message: format!("option `{name}` of `{guest}` takes {wanted}"),
                 hint: None,

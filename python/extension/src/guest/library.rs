@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use paceline_congestion::{Config, Field, Signals};
-use paceline_experiment::{Fault, Guest, GuestController, Options, Prepared, Refused, guest_trial};
+use paceline_experiment::{
+    Fault, Guest, GuestController, GuestError, Options, Prepared, guest_trial,
+};
 use paceline_plugin::{Foreign, PluginError, Spec};
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
@@ -29,7 +31,7 @@ impl Guest for LibraryGuest {
         &self.info
     }
 
-    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused> {
+    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, GuestError> {
         check(&self.info.name, &self.options(), options)?;
         let prepared = WithOptions {
             name: self.info.name.clone(),
@@ -39,9 +41,9 @@ impl Guest for LibraryGuest {
         // It checks its options when an instance is created.
         match prepared.instance(&guest_trial(), Signals::ALL) {
             Ok(_) => Ok(Arc::new(prepared)),
-            Err(error) => Err(Refused {
+            Err(error) => Err(GuestError {
                 message: format!("`{}`: {error}", self.info.name),
-                ..Refused::default()
+                ..GuestError::default()
             }),
         }
     }

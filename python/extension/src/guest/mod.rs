@@ -93,10 +93,10 @@ impl PyGuest {
                     let transport = chosen("stacks", &all, &name, which, |one| one.name)?;
                     Kind::Stack(Arc::new(LibraryStack { info, transport }))
                 }
-                Err(PluginError::NotOurs { .. }) => return Err(refused(&error)),
-                Err(error) => return Err(refused(&error)),
+                Err(PluginError::NotOurs { .. }) => return Err(load_error(&error)),
+                Err(error) => return Err(load_error(&error)),
             },
-            Err(error) => return Err(refused(&error)),
+            Err(error) => return Err(load_error(&error)),
         };
         Ok(Self { kind })
     }
@@ -138,7 +138,7 @@ impl PyGuest {
 /// The controllers of a transport, its version, a line about it, its options with what they do.
 type Described<'t> = (Vec<&'t str>, &'t str, &'t str, Vec<(&'t str, &'t str)>);
 
-fn refused(error: &PluginError) -> PyErr {
+fn load_error(error: &PluginError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
@@ -150,14 +150,14 @@ fn chosen<T>(
     which: Option<&str>,
     name: impl Fn(&T) -> &'static str,
 ) -> PyResult<Arc<T>> {
-    let found = match (which, all) {
+    let chosen = match (which, all) {
         (None, [only]) => Some(only),
         (which, _) => {
             let wanted = which.unwrap_or(guest);
             all.iter().find(|one| name(one) == wanted)
         }
     };
-    found.cloned().ok_or_else(|| {
+    chosen.cloned().ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|one| name(one)).collect();
         let names = experiment::list(&names);
         PyValueError::new_err(format!("it has the {what} {names}: name one of them"))

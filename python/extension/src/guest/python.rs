@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use paceline_congestion::{Config, Ecn, Field, Quantity, Signals, Value};
 use paceline_experiment::{
-    Arguments, Bridge, Decisions, Fault, Guest, GuestController, Instance, Method, Options,
-    Prepared, Refused, guest_field, guest_trial, interned,
+    Arguments, Bridge, Decisions, Fault, Guest, GuestController, GuestError, Instance, Method,
+    Options, Prepared, guest_field, guest_trial, interned,
 };
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
@@ -35,11 +35,11 @@ impl Guest for PythonGuest {
         &self.info
     }
 
-    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused> {
+    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, GuestError> {
         check(&self.info.name, &self.options, options)?;
-        let wrong = |message| Refused {
+        let wrong = |message| GuestError {
             message,
-            ..Refused::default()
+            ..GuestError::default()
         };
         // One instance reports the fields of its state.
         Python::attach(|py| {
@@ -83,7 +83,7 @@ impl Class {
 
     /// A new instance, and its first decisions.
     fn instance(&self, py: Python<'_>, config: &Config) -> Result<(Object, Decisions), String> {
-        let told = |error: PyErr| self.raised(py, "__init__", &error);
+        let traced = |error: PyErr| self.raised(py, "__init__", &error);
         let options = PyDict::new(py);
         for (name, value) in &self.options {
             let set = match value {
@@ -92,14 +92,14 @@ impl Class {
                 OptionInput::Millionths(number) => options.set_item(name, *number as f64 / 1e6),
                 OptionInput::Text(text) => options.set_item(name, text),
             };
-            set.map_err(told)?;
+            set.map_err(traced)?;
         }
         let given = (events::Config::from(config),);
         let class = self.class.bind(py);
-        let object = class.call(given, Some(&options)).map_err(told)?;
+        let object = class.call(given, Some(&options)).map_err(traced)?;
         let base = PyModule::import(py, "paceline.controller")
             .and_then(|module| module.getattr("Controller"))
-            .map_err(told)?;
+            .map_err(traced)?;
         // Methods that the class does not define are not called.
         let mut methods = [const { None }; Method::ALL.len()];
         for method in Method::ALL {
@@ -110,7 +110,7 @@ impl Class {
                     false => Ok(Some(object.getattr(name)?.unbind())),
                 }
             };
-            methods[method as usize] = own().map_err(told)?;
+            methods[method as usize] = own().map_err(traced)?;
         }
         let object = Object {
             name: self.name.clone(),
@@ -149,8 +149,8 @@ fn raised(py: Python<'_>, name: &str, doing: &str, error: &PyErr) -> String {
             PyModule::import(py, "traceback")?.call_method1("format_exception", (error,))?;
         Ok(lines.extract::<Vec<String>>()?.concat())
     };
-    let told = format().unwrap_or_else(|_| error.to_string());
-    format!("`{name}` failed in {doing}\n{}", told.trim_end())
+    let traceback = format().unwrap_or_else(|_| error.to_string());
+    format!("`{name}` failed in {doing}\n{}", traceback.trim_end())
 }
 
 /// An instance of a class.
@@ -170,8 +170,8 @@ impl Object {
         name: &Bound<'py, PyString>,
         after: &str,
     ) -> Result<Bound<'py, PyAny>, String> {
-        let found = object.getattr(name);
-        found.map_err(|error| raised(object.py(), &self.name, after, &error))
+        let attribute = object.getattr(name);
+        attribute.map_err(|error| raised(object.py(), &self.name, after, &error))
     }
 
     /// An attribute that holds a number, if it is set: limited to its bounds.
@@ -329,7 +329,7 @@ impl Instance for Object {
         };
         Python::attach(|py| {
             let done = match arguments {
-                Arguments::Ack(heard) => own.call1(py, (events::Ack::from(heard),)),
+                Arguments::Ack(interruptible) => own.call1(py, (events::Ack::from(interruptible),)),
                 Arguments::Loss(loss) => own.call1(py, (events::Loss::from(loss),)),
                 Arguments::Sent(sent) => own.call1(py, (events::Sent::from(sent),)),
                 Arguments::Time(now) => own.call1(py, (now.as_nanos(),)),

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use crate::{App, Path, Seen, ours, run, theirs};
+use crate::{App, Path, Summary, ours, run, theirs};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 /// Our BBRv3, and s2n-quic's own BBR.
-fn both(path: &Path, app: App, seconds: f64) -> [Seen; 2] {
+fn both(path: &Path, app: App, seconds: f64) -> [Summary; 2] {
     [
         run(path.clone(), app, seconds, ours("bbr3")),
         run(path.clone(), app, seconds, theirs()),
@@ -20,13 +20,13 @@ fn both(path: &Path, app: App, seconds: f64) -> [Seen; 2] {
 fn pacing_not_engaged() {
     let mut path = Path::new(20, 40);
     path.buffer *= 4;
-    let [ours_seen, theirs_seen] = both(&path, App::Bulk, 6.0);
-    assert!(ours_seen.queue < MS(10), "{ours_seen:?}");
+    let [ours_summary, theirs_summary] = both(&path, App::Bulk, 6.0);
+    assert!(ours_summary.queue < MS(10), "{ours_summary:?}");
     // s2n-quic's own waits for 32 ms of 160, though it is paced.
-    assert!(theirs_seen.queue > MS(20), "{theirs_seen:?}");
+    assert!(theirs_summary.queue > MS(20), "{theirs_summary:?}");
     // What keeps no rate fills it.
-    let seen = run(path, App::Bulk, 6.0, ours("reno"));
-    assert!(seen.queue > MS(25), "{seen:?}");
+    let summary = run(path, App::Bulk, 6.0, ours("reno"));
+    assert!(summary.queue > MS(25), "{summary:?}");
 }
 
 /// noq: the initial window over a placeholder of 1 ms as the rate, which a flow without samples of its own keeps for life.
@@ -35,15 +35,15 @@ fn initial_rate_from_a_1_ms_placeholder() {
     let mut path = Path::new(20, 100);
     path.buffer = 20 * 1500;
     let frames = App::Frames(25_000, MS(100));
-    let seen = run(path, frames, 6.0, ours("bbr3"));
-    assert_eq!(seen.dropped, 0, "{seen:?}");
+    let summary = run(path, frames, 6.0, ours("bbr3"));
+    assert_eq!(summary.dropped, 0, "{summary:?}");
 }
 
 /// quiche, lsquic: a flow that its pacer holds back counts as limited by its application, and its samples for nothing.
 #[test]
 fn app_limited_under_pacing() {
-    for seen in both(&Path::new(20, 40), App::Bulk, 6.0) {
-        assert!(seen.goodput > 17e6, "{seen:?}");
+    for summary in both(&Path::new(20, 40), App::Bulk, 6.0) {
+        assert!(summary.goodput > 17e6, "{summary:?}");
     }
 }
 
@@ -54,10 +54,10 @@ fn cwnd_limited_read_after_the_ack() {
     let mut path = Path::new(10, 40);
     path.buffer = 10 * 1500;
     path.rate.push((MS(5000), 40e6));
-    let [ours_seen, theirs_seen] = both(&path, App::Bulk, 18.0);
-    assert!(ours_seen.goodput > 30e6, "{ours_seen:?}");
+    let [ours_summary, theirs_summary] = both(&path, App::Bulk, 18.0);
+    assert!(ours_summary.goodput > 30e6, "{ours_summary:?}");
     // s2n-quic's own reaches 28 Mbit/s.
-    assert!(theirs_seen.goodput > 25e6, "{theirs_seen:?}");
+    assert!(theirs_summary.goodput > 25e6, "{theirs_summary:?}");
 }
 
 /// freenet: a timeout forgets the minimum RTT and the bandwidth, and the window stays at a few packets.
@@ -65,8 +65,8 @@ fn cwnd_limited_read_after_the_ack() {
 fn min_rtt_wiped_on_timeout() {
     let mut path = Path::new(20, 40);
     path.outage = Some((MS(2000), MS(4000)));
-    for seen in both(&path, App::Bulk, 14.0) {
-        assert!(seen.goodput > 14e6, "{seen:?}");
+    for summary in both(&path, App::Bulk, 14.0) {
+        assert!(summary.goodput > 14e6, "{summary:?}");
     }
 }
 
@@ -76,8 +76,8 @@ fn rtt_below_100_us() {
     let mut path = Path::new(1000, 0);
     path.rtt = Duration::from_micros(50);
     path.buffer = 100 * 1500;
-    for seen in both(&path, App::Bulk, 0.1) {
-        assert!(seen.goodput > 700e6, "{seen:?}");
+    for summary in both(&path, App::Bulk, 0.1) {
+        assert!(summary.goodput > 700e6, "{summary:?}");
     }
 }
 
@@ -85,12 +85,12 @@ fn rtt_below_100_us() {
 #[test]
 fn one_packet_flows() {
     let path = Path::new(20, 40);
-    let seen = run(path.clone(), App::Sized(1), 1.0, ours("bbr3"));
-    assert!((MS(60)..MS(65)).contains(&seen.ended), "{seen:?}");
+    let summary = run(path.clone(), App::Sized(1), 1.0, ours("bbr3"));
+    assert!((MS(60)..MS(65)).contains(&summary.ended), "{summary:?}");
     let lossy = Path { loss: 0.2, ..path };
     for name in ["bbr3", "cubic", "reno"] {
-        let seen = run(lossy.clone(), App::Sized(1), 30.0, ours(name));
-        assert_eq!(seen.delivered, 1, "{name}: {seen:?}");
+        let summary = run(lossy.clone(), App::Sized(1), 30.0, ours(name));
+        assert_eq!(summary.delivered, 1, "{name}: {summary:?}");
     }
 }
 
@@ -101,10 +101,10 @@ fn spurious_loss() {
         late: Some((1000, MS(10))),
         ..Path::new(20, 40)
     };
-    let seen = run(path.clone(), App::Bulk, 8.0, ours("bbr3"));
-    assert!(seen.goodput > 17.5e6, "{seen:?}");
-    let seen = run(path, App::Bulk, 8.0, ours("cubic"));
-    assert!(seen.goodput < 17.5e6, "{seen:?}");
+    let summary = run(path.clone(), App::Bulk, 8.0, ours("bbr3"));
+    assert!(summary.goodput > 17.5e6, "{summary:?}");
+    let summary = run(path, App::Bulk, 8.0, ours("cubic"));
+    assert!(summary.goodput < 17.5e6, "{summary:?}");
 }
 
 /// noq: half of the link at 10 ms with a jitter of 5 ms.
@@ -113,8 +113,8 @@ fn jitter() {
     let mut path = Path::new(20, 10);
     path.buffer *= 4;
     path.jitter = MS(5);
-    for seen in both(&path, App::Bulk, 6.0) {
-        assert!(seen.goodput > 17e6, "{seen:?}");
+    for summary in both(&path, App::Bulk, 6.0) {
+        assert!(summary.goodput > 17e6, "{summary:?}");
     }
 }
 
@@ -122,7 +122,7 @@ fn jitter() {
 /// and the estimate falls in Cruise.
 #[test]
 fn probe_stopping() {
-    for seen in both(&Path::new(50, 40), App::Bulk, 12.0) {
-        assert!(seen.goodput > 45e6, "{seen:?}");
+    for summary in both(&Path::new(50, 40), App::Bulk, 12.0) {
+        assert!(summary.goodput > 45e6, "{summary:?}");
     }
 }

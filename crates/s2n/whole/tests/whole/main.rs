@@ -74,9 +74,9 @@ enum App {
     Frames(usize, Duration),
 }
 
-/// What was seen of a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Summary {
     /// Goodput in the second half, in bit/s.
     goodput: f64,
     delivered: u64,
@@ -90,7 +90,7 @@ struct Seen {
 const PIECE: usize = 1 << 16;
 
 /// Runs `seconds` of a flow.
-fn run<C: Endpoint>(path: Path, app: App, seconds: f64, controller: C) -> Seen {
+fn run<C: Endpoint>(path: Path, app: App, seconds: f64, controller: C) -> Summary {
     let read = Arc::new(AtomicU64::new(0));
     let ended = Arc::new(AtomicU64::new(0));
     let (network, log) = Bottleneck::new(path);
@@ -148,7 +148,7 @@ fn run<C: Endpoint>(path: Path, app: App, seconds: f64, controller: C) -> Seen {
     let delivered = read.load(Relaxed);
     let late = delivered - at_half.load(Relaxed);
     let (queue, dropped) = log.summary(half);
-    Seen {
+    Summary {
         goodput: late as f64 * 8.0 / half.as_secs_f64(),
         delivered,
         queue,
@@ -195,7 +195,7 @@ fn theirs() -> Bbr {
 /// Equal to the byte count and to the microsecond.
 #[test]
 fn two_runs_are_equal() {
-    let seen = || {
+    let summary = || {
         format!(
             "{:?}",
             run(
@@ -209,17 +209,17 @@ fn two_runs_are_equal() {
             )
         )
     };
-    assert_eq!(seen(), seen());
+    assert_eq!(summary(), summary());
 }
 
 /// Of 20 and 100 Mbit/s with 20 and 100 ms and one BDP of buffer.
 #[test]
 fn bbr3_fills_a_link_and_keeps_its_queue_short() {
     for (rate, rtt) in [(20, 20), (20, 100), (100, 20)] {
-        let seen = run(Path::new(rate, rtt), App::Bulk, 8.0, ours("bbr3"));
-        let share = seen.goodput / (f64::from(rate) * 1e6);
-        assert!(share > 0.9, "{rate} Mbit/s, {rtt} ms: {seen:?}");
+        let summary = run(Path::new(rate, rtt), App::Bulk, 8.0, ours("bbr3"));
+        let share = summary.goodput / (f64::from(rate) * 1e6);
+        assert!(share > 0.9, "{rate} Mbit/s, {rtt} ms: {summary:?}");
         let half = Duration::from_millis(u64::from(rtt) / 4);
-        assert!(seen.queue < half, "{rate} Mbit/s, {rtt} ms: {seen:?}");
+        assert!(summary.queue < half, "{rate} Mbit/s, {rtt} ms: {summary:?}");
     }
 }

@@ -14,7 +14,7 @@ pub const PERIOD: Duration = Duration::from_millis(50);
 /// Runs work on a separate thread while Python checks for signals. An exception from one of them is
 /// returned at once: the work is told that nobody waits for it, and ends in parallel with whatever
 /// comes next.
-pub fn heard<T: Send + 'static>(
+pub fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> PyResult<T> {
