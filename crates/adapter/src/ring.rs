@@ -75,9 +75,9 @@ impl Ring {
             return None;
         }
         entry.left = entry.left.saturating_sub(bytes);
-        let found = (entry.token, self.gone + index as u64);
+        let packet = (entry.token, self.gone + index as u64);
         self.trim();
-        Some(found)
+        Some(packet)
     }
 
     /// The token of the entry sent at `sent`.

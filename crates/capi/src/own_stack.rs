@@ -56,12 +56,12 @@ pub trait OwnStack: Endpoint<Payload = Vec<u8>> + Send + Sized {
 }
 
 /// An end, and why it cannot go on.
-struct Held<E> {
+struct Guarded<E> {
     end: E,
     failure: OnceCell<String>,
 }
 
-impl<E: OwnStack> Held<E> {
+impl<E: OwnStack> Guarded<E> {
     /// Does something with the end, unless it has failed.
     fn with<T>(&mut self, what: impl FnOnce(&mut E) -> T) -> Option<T> {
         let Self { end, failure } = self;
@@ -69,7 +69,7 @@ impl<E: OwnStack> Held<E> {
     }
 
     /// The same, of what does not change it.
-    fn look<T>(&self, what: impl FnOnce(&E) -> T) -> Option<T> {
+    fn read<T>(&self, what: impl FnOnce(&E) -> T) -> Option<T> {
         guarded(&self.failure, || what(&self.end))
     }
 }
@@ -90,9 +90,9 @@ fn fail(failure: &OnceCell<String>, why: String) {
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> String {
-    let said = panic.downcast_ref::<String>().map(String::as_str);
-    let said = said.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("it panicked: {}", said.unwrap_or("without a message"))
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("it panicked: {}", message.unwrap_or("without a message"))
 }
 
 /// Fills `out` with the table of `E` if `index` is 0.
@@ -113,8 +113,8 @@ pub unsafe fn get_stack<E: OwnStack>(
             summary: paceline_string::of(E::SUMMARY),
             version: paceline_string::of(E::VERSION),
             context: core::ptr::null(),
-            state_size: size_of::<Held<E>>(),
-            state_align: align_of::<Held<E>>(),
+            state_size: size_of::<Guarded<E>>(),
+            state_align: align_of::<Guarded<E>>(),
             max_batch_bytes: E::MAX_BATCH,
             init: Some(init::<E>),
             fini: Some(fini::<E>),
@@ -146,7 +146,7 @@ unsafe extern "C" fn init<E: OwnStack>(
 ) -> u32 {
     // SAFETY: by the contract of the table.
     let mut reason = unsafe { Message::at(message, message_size) };
-    let state = state.cast::<Held<E>>();
+    let state = state.cast::<Guarded<E>>();
     if state.is_null() || !state.is_aligned() || config.is_null() {
         let why = "no state, no configuration, or a state that is not aligned";
         return reason.refuse(PACELINE_BAD_POINTER, why);
@@ -182,7 +182,7 @@ unsafe extern "C" fn init<E: OwnStack>(
         Ok(end) => {
             let failure = OnceCell::new();
             // SAFETY: `state` is aligned, and by the contract of the table writable.
-            unsafe { state.write(Held { end, failure }) };
+            unsafe { state.write(Guarded { end, failure }) };
             PACELINE_OK
         }
         Err(why) => reason.refuse(PACELINE_BAD_CONFIG, why),
@@ -191,21 +191,21 @@ unsafe extern "C" fn init<E: OwnStack>(
 
 /// # Safety
 /// `state` was made by `init::<E>`, and nobody else uses it during the call.
-unsafe fn at<'s, E: OwnStack>(state: *mut c_void) -> &'s mut Held<E> {
+unsafe fn guarded_mut<'s, E: OwnStack>(state: *mut c_void) -> &'s mut Guarded<E> {
     // SAFETY: by this function's contract.
-    unsafe { &mut *state.cast::<Held<E>>() }
+    unsafe { &mut *state.cast::<Guarded<E>>() }
 }
 
 /// # Safety
 /// `state` was made by `init::<E>`, and nobody changes it during the call.
-unsafe fn seen<'s, E: OwnStack>(state: *const c_void) -> &'s Held<E> {
+unsafe fn guarded_ref<'s, E: OwnStack>(state: *const c_void) -> &'s Guarded<E> {
     // SAFETY: by this function's contract.
-    unsafe { &*state.cast::<Held<E>>() }
+    unsafe { &*state.cast::<Guarded<E>>() }
 }
 
 unsafe extern "C" fn fini<E: OwnStack>(state: *mut c_void) {
     // SAFETY: by the contract of the table it is not used after this.
-    let dropped = AssertUnwindSafe(|| unsafe { state.cast::<Held<E>>().drop_in_place() });
+    let dropped = AssertUnwindSafe(|| unsafe { state.cast::<Guarded<E>>().drop_in_place() });
     // It is gone either way, and nobody remains to receive an error.
     let _ = catch_unwind(dropped);
 }
@@ -216,7 +216,7 @@ unsafe extern "C" fn receive<E: OwnStack>(
     datagram: *const paceline_datagram,
 ) {
     // SAFETY: by the contract of the table.
-    let (held, datagram) = unsafe { (at::<E>(state), &*datagram) };
+    let (guard, datagram) = unsafe { (guarded_mut::<E>(state), &*datagram) };
     // SAFETY: by the contract of the table.
     let payload = unsafe { slice(datagram.data, datagram.size_bytes as usize) }.to_vec();
     let datagram = Datagram {
@@ -224,13 +224,13 @@ unsafe extern "C" fn receive<E: OwnStack>(
         size: datagram.size_bytes,
         ecn: (datagram.ecn != PACELINE_ECN_UNKNOWN).then(|| ecn(datagram.ecn)),
     };
-    held.with(|end| end.receive(Instant::from_nanos(now_ns), datagram));
+    guard.with(|end| end.receive(Instant::from_nanos(now_ns), datagram));
 }
 
 unsafe extern "C" fn on_timer<E: OwnStack>(state: *mut c_void, now_ns: u64) {
     // SAFETY: by the contract of the table.
-    let held = unsafe { at::<E>(state) };
-    held.with(|end| end.on_timer(Instant::from_nanos(now_ns)));
+    let guard = unsafe { guarded_mut::<E>(state) };
+    guard.with(|end| end.on_timer(Instant::from_nanos(now_ns)));
 }
 
 unsafe extern "C" fn poll_transmit<E: OwnStack>(
@@ -239,8 +239,8 @@ unsafe extern "C" fn poll_transmit<E: OwnStack>(
     batch: *mut paceline_batch,
 ) -> u32 {
     // SAFETY: by the contract of the table.
-    let (held, batch) = unsafe { (at::<E>(state), &mut *batch) };
-    let sent = held.with(|end| end.poll_transmit(Instant::from_nanos(now_ns)));
+    let (guard, batch) = unsafe { (guarded_mut::<E>(state), &mut *batch) };
+    let sent = guard.with(|end| end.poll_transmit(Instant::from_nanos(now_ns)));
     let Some(out) = sent.flatten() else {
         return 0;
     };
@@ -248,7 +248,7 @@ unsafe extern "C" fn poll_transmit<E: OwnStack>(
     if size == 0 || batch.data.is_null() || size > batch.capacity_bytes as usize {
         let room = batch.capacity_bytes;
         let why = format!("a batch of {size} bytes, with room for {room}");
-        fail(&held.failure, why);
+        fail(&guard.failure, why);
         return 0;
     }
     // SAFETY: by the contract of the table there is room for `capacity_bytes`, and `size` is no more.
@@ -261,8 +261,8 @@ unsafe extern "C" fn poll_transmit<E: OwnStack>(
 
 unsafe extern "C" fn next_timer<E: OwnStack>(state: *mut c_void) -> u64 {
     // SAFETY: by the contract of the table.
-    let held = unsafe { at::<E>(state) };
-    let timer = held.with(Endpoint::next_timer).flatten();
+    let guard = unsafe { guarded_mut::<E>(state) };
+    let timer = guard.with(Endpoint::next_timer).flatten();
     timer.map_or(PACELINE_NONE, Instant::as_nanos)
 }
 
@@ -274,21 +274,21 @@ unsafe extern "C" fn write<E: OwnStack>(
     close: u8,
 ) {
     // SAFETY: by the contract of the table.
-    let held = unsafe { at::<E>(state) };
+    let guard = unsafe { guarded_mut::<E>(state) };
     let write = writing(bytes, stop, close);
-    held.with(|end| end.write(Instant::from_nanos(now_ns), write));
+    guard.with(|end| end.write(Instant::from_nanos(now_ns), write));
 }
 
 unsafe extern "C" fn delivered<E: OwnStack>(state: *const c_void) -> u64 {
     // SAFETY: by the contract of the table.
-    let held = unsafe { seen::<E>(state) };
-    held.look(Endpoint::delivered).unwrap_or_default()
+    let guard = unsafe { guarded_ref::<E>(state) };
+    guard.read(Endpoint::delivered).unwrap_or_default()
 }
 
 unsafe extern "C" fn stats<E: OwnStack>(state: *const c_void, out: *mut paceline_stats) {
     // SAFETY: by the contract of the table.
-    let held = unsafe { seen::<E>(state) };
-    if let Some(stats) = held.look(Endpoint::stats) {
+    let guard = unsafe { guarded_ref::<E>(state) };
+    if let Some(stats) = guard.read(Endpoint::stats) {
         // SAFETY: by the contract of the table.
         unsafe { out.write((&stats).into()) }
     }
@@ -300,20 +300,20 @@ unsafe extern "C" fn failure<E: OwnStack>(
     message_size: usize,
 ) -> u32 {
     // SAFETY: by the contract of the table.
-    let held = unsafe { seen::<E>(state) };
-    let own = || held.look(Endpoint::failure).flatten();
-    let Some(why) = held.failure.get().cloned().or_else(own) else {
+    let guard = unsafe { guarded_ref::<E>(state) };
+    let own = || guard.read(Endpoint::failure).flatten();
+    let Some(why) = guard.failure.get().cloned().or_else(own) else {
         return 0;
     };
     // SAFETY: by the contract of the table.
-    let mut said = unsafe { Message::at(message, message_size) };
-    said.refuse(1, why)
+    let mut out = unsafe { Message::at(message, message_size) };
+    out.refuse(1, why)
 }
 
 unsafe extern "C" fn phase<E: OwnStack>(state: *const c_void) -> paceline_string {
     // SAFETY: by the contract of the table.
-    let held = unsafe { seen::<E>(state) };
-    paceline_string::of(held.look(Endpoint::phase).unwrap_or_default())
+    let guard = unsafe { guarded_ref::<E>(state) };
+    paceline_string::of(guard.read(Endpoint::phase).unwrap_or_default())
 }
 
 unsafe extern "C" fn option<E: OwnStack>(
@@ -321,14 +321,14 @@ unsafe extern "C" fn option<E: OwnStack>(
     index: usize,
     out: *mut paceline_option_info,
 ) -> u32 {
-    let found = E::OPTIONS
+    let entry = E::OPTIONS
         .and_then(|options| options.get(index))
         .map(|(name, about)| paceline_option_info {
             name: paceline_string::of(name),
             about: paceline_string::of(about),
         });
     // SAFETY: by the contract of the table.
-    unsafe { give(found, out) }
+    unsafe { give(entry, out) }
 }
 
 /// Makes a `cdylib` a library of one transport, which is an [`OwnStack`](crate::OwnStack): defines

@@ -174,12 +174,12 @@ unsafe fn spec(controller: *const paceline_controller) -> &'static ControllerSpe
 
 /// # Safety
 /// `out` is writable.
-pub(crate) unsafe fn give<T>(found: Option<T>, out: *mut T) -> u32 {
-    match found {
+pub(crate) unsafe fn give<T>(entry: Option<T>, out: *mut T) -> u32 {
+    match entry {
         Some(_) if out.is_null() => PACELINE_BAD_POINTER,
-        Some(found) => {
+        Some(entry) => {
             // SAFETY: by this function's contract.
-            unsafe { out.write(found) };
+            unsafe { out.write(entry) };
             PACELINE_OK
         }
         None => PACELINE_NOT_FOUND,
@@ -193,11 +193,11 @@ unsafe extern "C" fn option(
 ) -> u32 {
     // SAFETY: by the contract of the table.
     unsafe {
-        let found = (spec(controller).option)(index).map(|option| paceline_option_info {
+        let entry = (spec(controller).option)(index).map(|option| paceline_option_info {
             name: paceline_string::of(option.name),
             about: paceline_string::of(option.doc),
         });
-        give(found, out)
+        give(entry, out)
     }
 }
 
@@ -208,11 +208,11 @@ unsafe extern "C" fn phase_name(
 ) -> u32 {
     // SAFETY: by the contract of the table.
     unsafe {
-        let found = spec(controller)
+        let entry = spec(controller)
             .phases
             .get(index)
             .map(|name| paceline_string::of(name));
-        give(found, out)
+        give(entry, out)
     }
 }
 
@@ -221,12 +221,12 @@ unsafe extern "C" fn field(
     index: usize,
     out: *mut paceline_field,
 ) -> u32 {
-    let (mut at, mut found) = (0, None);
+    let (mut at, mut entry) = (0, None);
     // SAFETY: by the contract of the table.
     let spec = unsafe { spec(controller) };
     (spec.visit_fields)(&mut |field| {
         if at == index {
-            found = Some(paceline_field {
+            entry = Some(paceline_field {
                 name: paceline_string::of(field.name),
                 quantity: quantity(field.quantity),
             });
@@ -234,7 +234,7 @@ unsafe extern "C" fn field(
         at += 1;
     });
     // SAFETY: by the contract of the table.
-    unsafe { give(found, out) }
+    unsafe { give(entry, out) }
 }
 
 fn quantity(quantity: Quantity) -> u32 {

@@ -160,18 +160,18 @@ mod tests {
 
     #[test]
     fn what_is_needed_depends_on_the_options() {
-        let refused = |name, options: &[(&str, OptionValue)], signals: Signals| {
+        let lacks = |name, options: &[(&str, OptionValue)], signals: Signals| {
             recipe(name, options)
                 .expect("options within bounds")
                 .check(signals)
                 .is_err()
         };
-        assert!(!refused("cubic", &[], Signals::NONE));
+        assert!(!lacks("cubic", &[], Signals::NONE));
         let ecn = [("ecn", OptionValue::Flag(true))];
-        assert!(refused("cubic", &ecn, Signals::NONE));
-        assert!(!refused("cubic", &ecn, LEAST));
-        assert!(refused("ledbat", &[], LEAST));
-        assert!(!refused(
+        assert!(lacks("cubic", &ecn, Signals::NONE));
+        assert!(!lacks("cubic", &ecn, LEAST));
+        assert!(lacks("ledbat", &[], LEAST));
+        assert!(!lacks(
             "ledbat",
             &[("delay", OptionValue::Choice("rtt"))],
             LEAST

@@ -79,27 +79,27 @@ impl Rule {
     }
 }
 
-/// BBR's filter: the minimum RTT since `seen`, when a sample was last as low.
+/// BBR's filter: the minimum RTT since `stamp`, when a sample was last as low.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeastRtt {
     pub(crate) least: Option<Duration>,
-    pub(crate) seen: Instant,
+    pub(crate) stamp: Instant,
 }
 
 impl LeastRtt {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             least: None,
-            seen: now,
+            stamp: now,
         }
     }
 
     /// Takes a sample. True if no other was as low for longer than `interval`: it is time to
     /// measure the base RTT.
     pub(crate) fn on_sample(&mut self, now: Instant, rtt: Duration, interval: Duration) -> bool {
-        let expired = now.since(self.seen) > interval;
+        let expired = now.since(self.stamp) > interval;
         if expired || self.least.is_none_or(|least| rtt <= least) {
-            (self.least, self.seen) = (Some(rtt), now);
+            (self.least, self.stamp) = (Some(rtt), now);
         }
         expired
     }
@@ -240,7 +240,7 @@ impl Shared {
                 return Some(self.rule.floor(mss));
             }
             self.stage = Stage::Between;
-            self.least.seen = ack.now;
+            self.least.stamp = ack.now;
         } else if expired || self.clock.is_due(ack.now) {
             self.clock.begin(ack.now);
             self.stage = Stage::Floor;

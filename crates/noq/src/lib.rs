@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn what_noq_does_not_tell_is_missed_by_name() {
-        let refused = |name| {
+        let error_of = |name| {
             Factory::named(name)
                 .expect_err("it lacks something")
                 .to_string()
         };
-        assert!(refused("dctcp").ends_with("lacks `mark_counts`"));
-        assert!(refused("prague").ends_with("lacks `mark_counts`, `ect1`"));
-        assert_eq!(refused("bbr4"), "there is no controller of that name");
+        assert!(error_of("dctcp").ends_with("lacks `mark_counts`"));
+        assert!(error_of("prague").ends_with("lacks `mark_counts`, `ect1`"));
+        assert_eq!(error_of("bbr4"), "there is no controller of that name");
         for name in ["bbr3", "cubic", "swift"] {
             assert!(Factory::named(name).is_ok(), "{name}");
         }

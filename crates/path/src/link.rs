@@ -48,7 +48,7 @@ pub struct Link<P> {
     /// Number of packets at the front that have departed by the latest known time.
     departed: usize,
     /// Whether [`Self::next_ahead`] tells arrivals, and the number of packets at the front that it
-    /// has told.
+    /// has reported.
     tells_ahead: bool,
     told_ahead: usize,
     /// Earliest time of the next departure.
@@ -434,7 +434,7 @@ impl<P: Packet + Clone> Link<P> {
         Some(self.deliver(entry.packet))
     }
 
-    /// Tells arrivals ahead from now on, if the link can: nothing overtakes, is held or copied, or
+    /// Reports arrivals ahead from now on, if the link can: nothing overtakes, is held or copied, or
     /// waits for a decision. Its caller does not change it any more.
     pub fn tell_ahead(&mut self) -> bool {
         let in_order = self.duplicate.is_none() && self.reorder.is_none();
@@ -462,7 +462,7 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Changes the packet that was told last.
+    /// Changes the packet that was reported last.
     #[inline]
     pub fn last_ahead(&mut self) -> Option<&mut P> {
         let last = self.entries.get_mut(self.told_ahead.checked_sub(1)?)?;
@@ -475,7 +475,7 @@ impl<P: Packet + Clone> Link<P> {
         self.entries.len() == self.entries.capacity()
     }
 
-    /// Removes the packets told ahead that have arrived by `now`.
+    /// Removes the packets reported ahead that have arrived by `now`.
     pub fn take_ahead(&mut self, now: Instant, mut each: impl FnMut(&P)) {
         self.advance(now);
         let mut taken = 0;

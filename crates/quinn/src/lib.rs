@@ -205,15 +205,15 @@ mod tests {
 
     #[test]
     fn what_quinn_does_not_tell_is_missed_by_name() {
-        let refused = |name| {
+        let error_of = |name| {
             Factory::named(name)
                 .expect_err("it lacks something")
                 .to_string()
         };
-        assert!(refused("bbr3").ends_with("lacks `pacing`"));
-        assert!(refused("dctcp").ends_with("lacks `mark_counts`"));
-        assert!(refused("prague").ends_with("lacks `mark_counts`, `ect1`, `pacing`"));
-        assert_eq!(refused("bbr4"), "there is no controller of that name");
+        assert!(error_of("bbr3").ends_with("lacks `pacing`"));
+        assert!(error_of("dctcp").ends_with("lacks `mark_counts`"));
+        assert!(error_of("prague").ends_with("lacks `mark_counts`, `ect1`, `pacing`"));
+        assert_eq!(error_of("bbr4"), "there is no controller of that name");
         assert!(Factory::named("cubic").is_ok());
         let bbr3 = recipe("bbr3", &[]).expect("a controller");
         assert!(Factory::paced(bbr3, Pace::default()).is_ok());

@@ -108,8 +108,8 @@ impl AsyncUdpSocket for PacedSocket {
         if self.pace.rate().is_none() {
             return most;
         }
-        let held = self.pace.quantum() / self.datagram.load(Relaxed);
-        usize::try_from(held).map_or(most, |held| held.clamp(1, most.max(1)))
+        let datagrams = self.pace.quantum() / self.datagram.load(Relaxed);
+        usize::try_from(datagrams).map_or(most, |datagrams| datagrams.clamp(1, most.max(1)))
     }
 
     fn max_receive_segments(&self) -> usize {

@@ -104,12 +104,12 @@ impl Way {
 impl ReceiveWindow {
     /// The window with so many bytes held out of order. Their buffers share headers, so they take
     /// hardly more memory than the data.
-    pub(crate) fn offers(&self, held: u64) -> u64 {
-        self.window.min(self.space(held))
+    pub(crate) fn offers(&self, out_of_order: u64) -> u64 {
+        self.window.min(self.space(out_of_order))
     }
 
-    fn space(&self, held: u64) -> u64 {
-        self.limit.saturating_sub(held * RATIO / 256)
+    fn space(&self, out_of_order: u64) -> u64 {
+        self.limit.saturating_sub(out_of_order * RATIO / 256)
     }
 
     /// A segment arrived while so many bytes were held; if data is read then, it is everything below
@@ -118,11 +118,11 @@ impl ReceiveWindow {
         &mut self,
         now: Instant,
         segment: &Segment,
-        held: u64,
+        out_of_order: u64,
         read: Option<u64>,
     ) -> bool {
         self.way.on_segment(now, segment.sent);
-        let room = self.space(held).saturating_sub(self.window);
+        let room = self.space(out_of_order).saturating_sub(self.window);
         let grows = room > 0 && segment.len >= SHORTEST;
         if grows {
             self.window += room.min(2 * u64::from(segment.len));

@@ -193,7 +193,7 @@ impl Receiver {
         }
         let at_once = self.asks(now, segment);
         let due = self.take_next(now, segment, at_once);
-        Some(due.then(|| self.answer(now)))
+        Some(due.then(|| self.plain_ack(now)))
     }
 
     /// Whether a segment continues the data in order, and none is out of order.
@@ -334,12 +334,12 @@ impl Receiver {
             }
         }
         blocks.truncate(self.config.sack_blocks);
-        self.answer(now).with(blocks)
+        self.plain_ack(now).with(blocks)
     }
 
     /// The acknowledgment, without the ranges that it reports.
     #[inline(always)]
-    fn answer(&mut self, now: Instant) -> PlainAck {
+    fn plain_ack(&mut self, now: Instant) -> PlainAck {
         let mut free = self.config.window.saturating_sub(self.held_bytes);
         if let Some(growth) = &self.growth {
             free = free.min(growth.offers(self.held_bytes));

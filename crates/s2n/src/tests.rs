@@ -90,14 +90,14 @@ impl Stack {
 
 #[test]
 fn what_s2n_quic_does_not_tell_is_missed_by_name() {
-    let refused = |name| {
+    let error_of = |name| {
         Factory::named(name)
             .expect_err("it lacks something")
             .to_string()
     };
-    assert!(refused("prague").ends_with("lacks `ect1`"));
-    assert!(refused("ledbat").ends_with("lacks `one_way_delay`"));
-    assert_eq!(refused("bbr4"), "there is no controller of that name");
+    assert!(error_of("prague").ends_with("lacks `ect1`"));
+    assert!(error_of("ledbat").ends_with("lacks `one_way_delay`"));
+    assert_eq!(error_of("bbr4"), "there is no controller of that name");
     for name in ["bbr3", "cubic", "dctcp", "swift"] {
         assert!(Factory::named(name).is_ok(), "{name}");
     }

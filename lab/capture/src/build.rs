@@ -21,7 +21,7 @@ pub const PACKETS: u64 = 4_000_000;
 
 /// A flow of a file.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct FlowSummary {
     pub label: String,
     /// Its controller, if the file names one.
     pub cc: Option<String>,
@@ -78,7 +78,7 @@ impl<'a> Build<'a> {
     pub fn new(
         source: &'a Source<'a>,
         format: Format,
-        flows: &[Told],
+        flows: &[FlowSummary],
         duration: Duration,
         interval: Duration,
     ) -> Self {
@@ -89,7 +89,7 @@ impl<'a> Build<'a> {
     pub fn with_fields(
         source: &'a Source<'a>,
         format: &'static str,
-        flows: &[Told],
+        flows: &[FlowSummary],
         duration: Duration,
         interval: Duration,
         fields: &[Field],
@@ -111,14 +111,14 @@ impl<'a> Build<'a> {
             guests: Vec::new(),
             flows: (0..)
                 .zip(flows)
-                .map(|(flow, told)| FlowInfo {
+                .map(|(flow, summary)| FlowInfo {
                     flow,
-                    cc: told.cc.clone().unwrap_or_else(|| "unknown".to_owned()),
-                    label: told.label.clone(),
-                    start: told.start,
-                    stop: Some(told.last).filter(|_| told.finished.is_none()),
-                    base_rtt: told.base_rtt.unwrap_or(Duration::ZERO),
-                    mss: told.mss,
+                    cc: summary.cc.clone().unwrap_or_else(|| "unknown".to_owned()),
+                    label: summary.label.clone(),
+                    start: summary.start,
+                    stop: Some(summary.last).filter(|_| summary.finished.is_none()),
+                    base_rtt: summary.base_rtt.unwrap_or(Duration::ZERO),
+                    mss: summary.mss,
                 })
                 .collect(),
             links: Vec::new(),
@@ -132,7 +132,12 @@ impl<'a> Build<'a> {
             interval,
             spans: flows
                 .iter()
-                .map(|told| (told.start, told.last.max(told.finished.unwrap_or_default())))
+                .map(|summary| {
+                    (
+                        summary.start,
+                        summary.last.max(summary.finished.unwrap_or_default()),
+                    )
+                })
                 .collect(),
             waiting: 0,
             active: Vec::new(),
@@ -237,12 +242,12 @@ impl<'a> Build<'a> {
 
     /// Whether there is room for more; if not, the record ends here.
     fn has_room(&mut self, now: Instant) -> bool {
-        let held = self.recorder.held();
-        let held = [held.samples, held.queue, held.events, held.packets];
-        let held = held
+        let bytes = self.recorder.memory();
+        let bytes = [bytes.samples, bytes.queue, bytes.events, bytes.packets];
+        let bytes = bytes
             .iter()
             .fold(0_u64, |sum, part| sum.saturating_add(*part));
-        if !self.full && held > self.source.memory {
+        if !self.full && bytes > self.source.memory {
             self.full = true;
             let limit = in_words(self.source.memory);
             let why = format!("the record would take more than {limit} (--memory)");
@@ -271,17 +276,17 @@ impl<'a> Build<'a> {
     }
 
     /// The record; `more` holds the format-specific parts.
-    pub fn finish(self, flows: &[Told], more: Option<(&str, serde_json::Value)>) -> Run {
+    pub fn finish(self, flows: &[FlowSummary], more: Option<(&str, serde_json::Value)>) -> Run {
         let totals: Vec<FlowTotals> = (0..)
             .zip(flows)
-            .map(|(flow, told)| FlowTotals {
+            .map(|(flow, summary)| FlowTotals {
                 flow,
-                goodput: Bytes::new(told.goodput),
-                finished: told.finished,
+                goodput: Bytes::new(summary.goodput),
+                finished: summary.finished,
                 counters: SenderStats::COUNTERS
                     .iter()
                     .map(|(name, _)| {
-                        let known = told.counters.iter().find(|(counter, _)| counter == name);
+                        let known = summary.counters.iter().find(|(counter, _)| counter == name);
                         known.map(|(_, count)| *count)
                     })
                     .collect(),

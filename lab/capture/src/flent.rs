@@ -8,7 +8,7 @@ use paceline_record::{EventKind, EventRow, Run, SampleRow};
 use paceline_units::{Bytes, Duration, Instant};
 use serde_json::{Value, json};
 
-use crate::build::{Build, Told, counted};
+use crate::build::{Build, FlowSummary, counted};
 use crate::error::CaptureError;
 use crate::source::{Format, Source};
 
@@ -61,17 +61,17 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         })
         .filter(|series| span(series, &times).is_some())
         .collect();
-    let told: Vec<Told> = series.iter().map(|one| told(one, &times)).collect();
-    let Some(last) = told.iter().map(|told| told.last).max() else {
+    let summaries: Vec<FlowSummary> = series.iter().map(|one| summary(one, &times)).collect();
+    let Some(last) = summaries.iter().map(|summary| summary.last).max() else {
         return Err(CaptureError::empty("it has no series of rates"));
     };
     let steps = times.windows(2).map(|pair| pair[1].since(pair[0]));
     let interval = steps.max().unwrap_or(Duration::from_secs(1));
     let interval = interval.max(Duration::from_millis(1));
     let duration = last.since(Instant::ZERO);
-    let mut build = Build::new(source, Format::Flent, &told, duration, interval);
-    for (flow, (one, told)) in (0..).zip(series.iter().zip(&told)) {
-        rows(&mut build, flow, one, told, &times);
+    let mut build = Build::new(source, Format::Flent, &summaries, duration, interval);
+    for (flow, (one, summary)) in (0..).zip(series.iter().zip(&summaries)) {
+        rows(&mut build, flow, one, summary, &times);
     }
     let left = results.len() - series.len();
     build.notes = counted(&[("series that are no rates of a flow, left out", left as u64)]);
@@ -89,7 +89,7 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         .push("bytes in flight are not known and stand as 0".to_owned());
     let about = |key: &str| data.get("metadata").and_then(|all| all.get(key)).cloned();
     let known = json!({ "name": about("NAME"), "title": about("TITLE"), "time": about("TIME") });
-    Ok(build.finish(&told, Some(("flent", known))))
+    Ok(build.finish(&summaries, Some(("flent", known))))
 }
 
 /// The times of all series, which begin at zero and rise.
@@ -150,10 +150,10 @@ fn bytes(series: &Series, times: &[Instant], step: usize) -> u64 {
     (rate * length / 8.0).round() as u64
 }
 
-fn told(series: &Series, times: &[Instant]) -> Told {
+fn summary(series: &Series, times: &[Instant]) -> FlowSummary {
     let (first, last) = span(series, times).unwrap_or((1, 1));
     let at = |step: usize| times.get(step).copied().unwrap_or_default();
-    Told {
+    FlowSummary {
         label: series.name.clone(),
         cc: series.cc.clone(),
         start: at(first - 1),
@@ -162,19 +162,25 @@ fn told(series: &Series, times: &[Instant]) -> Told {
         goodput: (first..=last)
             .map(|step| bytes(series, times, step))
             .fold(0, u64::saturating_add),
-        ..Told::default()
+        ..FlowSummary::default()
     }
 }
 
 /// A row for each step.
-fn rows(build: &mut Build<'_>, flow: u32, series: &Series, told: &Told, times: &[Instant]) {
-    build.event(EventRow::new(told.start, Some(flow), EventKind::Start));
+fn rows(
+    build: &mut Build<'_>,
+    flow: u32,
+    series: &Series,
+    summary: &FlowSummary,
+    times: &[Instant],
+) {
+    build.event(EventRow::new(summary.start, Some(flow), EventKind::Start));
     let (mut total, mut least) = (0_u64, None);
     for (step, at) in times.iter().enumerate() {
-        if *at < told.start || *at > told.last {
+        if *at < summary.start || *at > summary.last {
             continue;
         }
-        if *at > told.start {
+        if *at > summary.start {
             total = total.saturating_add(bytes(series, times, step));
         }
         let rtt = series.rtts.get(step).copied().flatten();

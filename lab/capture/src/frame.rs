@@ -230,36 +230,36 @@ mod tests {
             Frame::Segment(from, to, tcp, _) => (from.1, to.1, tcp.seq, tcp.len),
             other => panic!("{link}: {other:?}"),
         };
-        let found = (80, 81, 5, 100);
-        assert_eq!(of(101, v4_packet()), found);
-        assert_eq!(of(101, v6_packet()), found);
+        let expected = (80, 81, 5, 100);
+        assert_eq!(of(101, v4_packet()), expected);
+        assert_eq!(of(101, v6_packet()), expected);
         assert_eq!(
             of(
                 1,
                 behind(&[[0; 12].as_slice(), &[8, 0]].concat(), v4_packet())
             ),
-            found
+            expected
         );
         let vlan = [[0; 12].as_slice(), &[0x81, 0, 0, 7, 0x86, 0xdd]].concat();
-        assert_eq!(of(1, behind(&vlan, v6_packet())), found);
-        assert_eq!(of(0, behind(&[2, 0, 0, 0], v4_packet())), found);
+        assert_eq!(of(1, behind(&vlan, v6_packet())), expected);
+        assert_eq!(of(0, behind(&[2, 0, 0, 0], v4_packet())), expected);
         let cooked = [[0; 14].as_slice(), &[8, 0]].concat();
-        assert_eq!(of(113, behind(&cooked, v4_packet())), found);
+        assert_eq!(of(113, behind(&cooked, v4_packet())), expected);
         let second = [[8, 0].as_slice(), &[0; 18]].concat();
-        assert_eq!(of(276, behind(&second, v4_packet())), found);
+        assert_eq!(of(276, behind(&second, v4_packet())), expected);
         let tagged = [[0x81, 0].as_slice(), &[0; 18], &[0, 7, 8, 0]].concat();
-        assert_eq!(of(276, behind(&tagged, v4_packet())), found);
+        assert_eq!(of(276, behind(&tagged, v4_packet())), expected);
         let tagged = [[0; 14].as_slice(), &[0x81, 0, 0, 7, 8, 0]].concat();
-        assert_eq!(of(113, behind(&tagged, v4_packet())), found);
+        assert_eq!(of(113, behind(&tagged, v4_packet())), expected);
         let snap = [[0; 13].as_slice(), &[80, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0]].concat();
-        assert_eq!(of(1, behind(&snap, v4_packet())), found);
+        assert_eq!(of(1, behind(&snap, v4_packet())), expected);
         let session = [[0x88, 0x64].as_slice(), &[0x11, 0, 0, 1, 0, 99, 0, 0x21]].concat();
         assert_eq!(
             of(
                 1,
                 behind(&[[0; 12].as_slice(), &session].concat(), v4_packet())
             ),
-            found
+            expected
         );
         let labels = [0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64];
         assert_eq!(
@@ -267,9 +267,9 @@ mod tests {
                 1,
                 behind(&[[0; 12].as_slice(), &labels].concat(), v6_packet())
             ),
-            found
+            expected
         );
-        assert_eq!(of(9, behind(&[0xff, 3, 0, 0x21], v4_packet())), found);
+        assert_eq!(of(9, behind(&[0xff, 3, 0, 0x21], v4_packet())), expected);
     }
 
     #[test]

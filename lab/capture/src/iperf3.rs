@@ -10,7 +10,7 @@ use paceline_record::{EventKind, EventRow, Run, SampleRow};
 use paceline_units::{Bytes, Duration, Instant};
 use serde_json::{Value, json};
 
-use crate::build::{Build, Told};
+use crate::build::{Build, FlowSummary};
 use crate::cut::up_to_last;
 use crate::error::CaptureError;
 use crate::source::{Format, Source};
@@ -89,7 +89,7 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
             own.map(|((_, socket), stream)| (*socket, stream)).collect();
         arrivals(test, &mut own);
     }
-    let mut told: Vec<Told> = Vec::new();
+    let mut summaries: Vec<FlowSummary> = Vec::new();
     for ((number, socket), stream) in &streams {
         let test = tests.get(*number).map_or(&Value::Null, |test| &test.head);
         let end = tests.get(*number).map_or(&Value::Null, |test| &test.end);
@@ -97,17 +97,17 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         if tests.len() > 1 {
             flow.label = format!("test {}: {}", number + 1, flow.label);
         }
-        told.push(flow);
+        summaries.push(flow);
     }
-    let last = told.iter().map(|told| told.last).max();
+    let last = summaries.iter().map(|summary| summary.last).max();
     let duration = last.unwrap_or(Instant::ZERO).since(Instant::ZERO);
     let lengths = streams.iter().flat_map(|(_, stream)| &stream.rows);
     let lengths = lengths.map(|row| at(row.to).since(at(row.from)));
     let interval = lengths.max().unwrap_or(Duration::from_secs(1));
     let interval = interval.max(Duration::from_millis(1));
-    let mut build = Build::new(source, Format::Iperf3, &told, duration, interval);
-    for (flow, ((_, stream), told)) in (0..).zip(streams.iter().zip(&told)) {
-        rows(&mut build, flow, stream, told);
+    let mut build = Build::new(source, Format::Iperf3, &summaries, duration, interval);
+    for (flow, ((_, stream), summary)) in (0..).zip(streams.iter().zip(&summaries)) {
+        rows(&mut build, flow, stream, summary);
     }
     if let Some(cut) = tests.iter().rev().find_map(|test| test.cut.as_ref()) {
         build.cut(Instant::ZERO + duration, cut);
@@ -117,7 +117,7 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         let start = test.head.get("test_start");
         json!({ "test_start": start, "version": test.head.get("version") })
     });
-    Ok(build.finish(&told, Some(("iperf3", json!(known)))))
+    Ok(build.finish(&summaries, Some(("iperf3", json!(known)))))
 }
 
 /// The tests of a file: JSON texts, or a line for each event. Lines that begin neither are of other
@@ -232,7 +232,7 @@ fn place(tests: &mut [Test]) {
         // Not more than a year apart.
         test.begin = begin.max(free).min(free + 3.2e7);
         let streams = test.intervals.iter().flat_map(|one| list(one, "streams"));
-        let last = streams.filter_map(|told| seconds(told, "end"));
+        let last = streams.filter_map(|entry| seconds(entry, "end"));
         free = test.begin + last.fold(0.0, f64::max);
     }
 }
@@ -244,22 +244,22 @@ fn collect(
     streams: &mut BTreeMap<(usize, u64), Stream>,
 ) -> Result<u64, CaptureError> {
     let mut omitted = 0;
-    for told in test.intervals.iter().flat_map(|one| list(one, "streams")) {
-        if told.get("omitted").and_then(Value::as_bool) == Some(true) {
+    for entry in test.intervals.iter().flat_map(|one| list(one, "streams")) {
+        if entry.get("omitted").and_then(Value::as_bool) == Some(true) {
             omitted += 1;
             continue;
         }
         let (Some(socket), Some(from), Some(to)) = (
-            whole(told, "socket"),
-            seconds(told, "start"),
-            seconds(told, "end"),
+            whole(entry, "socket"),
+            seconds(entry, "start"),
+            seconds(entry, "end"),
         ) else {
             return Err(CaptureError::damaged(
                 "an interval has a stream without socket, start or end",
             ));
         };
         let stream = streams.entry((number, socket)).or_default();
-        stream.sender = told
+        stream.sender = entry
             .get("sender")
             .and_then(Value::as_bool)
             .or(stream.sender);
@@ -267,12 +267,12 @@ fn collect(
         stream.rows.push(Row {
             from: test.begin + from,
             to: test.begin + to,
-            bytes: whole(told, "bytes").unwrap_or(0),
-            retransmits: whole(told, "retransmits"),
-            cwnd: whole(told, "snd_cwnd"),
-            rtt_us: whole(told, "rtt").filter(|rtt| *rtt > 0),
-            lost: whole(told, "lost_packets"),
-            packets: whole(told, "packets"),
+            bytes: whole(entry, "bytes").unwrap_or(0),
+            retransmits: whole(entry, "retransmits"),
+            cwnd: whole(entry, "snd_cwnd"),
+            rtt_us: whole(entry, "rtt").filter(|rtt| *rtt > 0),
+            lost: whole(entry, "lost_packets"),
+            packets: whole(entry, "packets"),
         });
     }
     Ok(omitted)
@@ -332,7 +332,7 @@ fn totals(end: &Value) -> BTreeMap<u64, &Value> {
         .collect()
 }
 
-fn describe(socket: u64, stream: &Stream, head: &Value, end: &Value) -> Told {
+fn describe(socket: u64, stream: &Stream, head: &Value, end: &Value) -> FlowSummary {
     let totals = totals(end);
     let total = totals.get(&socket);
     let connected = list(head, "connected")
@@ -379,7 +379,7 @@ fn describe(socket: u64, stream: &Stream, head: &Value, end: &Value) -> Told {
         ),
         ("lost_packets", of("udp", "lost_packets")),
     ];
-    Told {
+    FlowSummary {
         label,
         cc,
         start: at(stream.rows.first().map_or(0.0, |row| row.from)),
@@ -396,7 +396,7 @@ fn describe(socket: u64, stream: &Stream, head: &Value, end: &Value) -> Told {
 }
 
 /// A row for each interval. The sender may have written more than had arrived when it ended.
-fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, told: &Told) {
+fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, summary: &FlowSummary) {
     let Some(first) = stream.rows.first() else {
         return;
     };
@@ -405,10 +405,10 @@ fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, told: &Told) {
     // What is lost of UDP is lost all the time, as far as is known.
     let arrived = |bytes: u64| match stream.is_sent {
         true => {
-            let product = u128::from(bytes) * u128::from(told.goodput);
+            let product = u128::from(bytes) * u128::from(summary.goodput);
             (product / u128::from(total.max(1))) as u64
         }
-        false => bytes.min(told.goodput),
+        false => bytes.min(summary.goodput),
     };
     let (mut bytes, mut again, mut lost, mut sent) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut least = None;

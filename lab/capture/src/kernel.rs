@@ -7,7 +7,7 @@ use paceline_record::{EventKind, EventRow, Run, SampleRow};
 use paceline_units::{Bytes, Duration, Field, Gain, Instant, Quantity, Rate, Value};
 use serde_json::json;
 
-use crate::build::{Build, INTERVAL, Told};
+use crate::build::{Build, FlowSummary, INTERVAL};
 use crate::error::CaptureError;
 use crate::source::Source;
 
@@ -46,8 +46,8 @@ macro_rules! entry {
         impl Places {
             fn find(layout: &HashMap<String, (usize, usize)>) -> Result<Self, CaptureError> {
                 let place = |name: &str| {
-                    let found = layout.get(name).copied();
-                    found.ok_or_else(|| CaptureError::damaged(format!("its entries have no {name}")))
+                    let offset = layout.get(name).copied();
+                    offset.ok_or_else(|| CaptureError::damaged(format!("its entries have no {name}")))
                 };
                 Ok(Self { $($field: place($name)?,)* })
             }
@@ -332,8 +332,8 @@ impl Kernel {
         if slot(&before) != slot(&entry) {
             self.kept.push(before);
         }
-        let held = self.kept.len() as u64 * (size_of::<Entry>() as u64 + ROW);
-        if held > self.memory / SHARE {
+        let bytes = self.kept.len() as u64 * (size_of::<Entry>() as u64 + ROW);
+        if bytes > self.memory / SHARE {
             self.full = Some(entry.at);
         }
     }
@@ -352,7 +352,8 @@ impl Kernel {
         let mut flows: Vec<(u64, Flow)> = std::mem::take(&mut self.flows).into_iter().collect();
         flows.sort_by_key(|(number, flow)| (flow.first.at, *number));
         let numbers: HashMap<u64, u32> = flows.iter().map(|(number, _)| *number).zip(0..).collect();
-        let told: Vec<Told> = flows.iter().map(|(_, flow)| told(flow, end)).collect();
+        let summaries: Vec<FlowSummary> =
+            flows.iter().map(|(_, flow)| summary(flow, end)).collect();
         let stop = AtomicBool::new(false);
         let source = Source::bytes(&[], &ending.name, self.memory, &stop);
         let fields: Vec<Field> = FIELDS
@@ -363,9 +364,11 @@ impl Kernel {
             })
             .collect();
         let duration = end.since(Instant::ZERO);
-        let active = told.iter().map(|told| told.last.since(told.start));
+        let active = summaries
+            .iter()
+            .map(|summary| summary.last.since(summary.start));
         let interval = crate::build::interval(active);
-        let mut build = Build::with_fields(&source, NAME, &told, duration, interval, &fields);
+        let mut build = Build::with_fields(&source, NAME, &summaries, duration, interval, &fields);
         let mut events = std::mem::take(&mut self.events);
         for (number, flow) in flows.iter().filter(|(_, flow)| flow.ended) {
             let kind = match flow.last.in_flight {
@@ -414,7 +417,7 @@ impl Kernel {
         build.notes.extend(crate::build::counted(&counts));
         let known =
             json!({ "release": ending.kernel, "events": self.entries, "missed": ending.missed });
-        Ok(build.finish(&told, Some(("kernel", known))))
+        Ok(build.finish(&summaries, Some(("kernel", known))))
     }
 }
 
@@ -438,12 +441,12 @@ fn sample(build: &mut Build<'_>, until: Instant, now: &[Entry], first: &[Entry])
     )
 }
 
-fn told(flow: &Flow, end: Instant) -> Told {
+fn summary(flow: &Flow, end: Instant) -> FlowSummary {
     let (first, last) = (&flow.first, &flow.last);
     let row = last.row(first);
     let at = Instant::from_nanos(last.at);
     let rtt = Duration::from_micros(last.min_rtt_us);
-    Told {
+    FlowSummary {
         label: flow.label.clone(),
         cc: Some(CC.to_owned()),
         start: Instant::from_nanos(first.at),

@@ -14,7 +14,7 @@ use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, Run, SampleRow
 use paceline_units::{Bytes, Duration, Instant};
 use serde_json::json;
 
-use crate::build::{Build, PACKETS, Told, counted, interval};
+use crate::build::{Build, FlowSummary, PACKETS, counted, interval};
 use crate::error::CaptureError;
 use crate::frame::{End, Frame};
 use crate::source::{Format, Source};
@@ -128,14 +128,14 @@ struct Chosen {
 
 /// Reads a capture.
 pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
-    let (mut survey, mut seen) = follow_all(source, false)?;
+    let (mut survey, mut stats) = follow_all(source, false)?;
     let mut disordered = survey.backwards;
     if disordered > 0 {
         source.check()?;
         // Queues write packets late, and clocks are set: the order in which packets fit together.
         let sorted = follow_all(source, true)?;
         if sorted.0.oddities() <= survey.oddities() {
-            (survey, seen) = sorted;
+            (survey, stats) = sorted;
         } else {
             disordered = 0;
         }
@@ -143,21 +143,21 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     source.check()?;
     let (chosen, small) = choose(&survey);
     if chosen.is_empty() {
-        return Err(CaptureError::empty(nothing(&survey, &seen)));
+        return Err(CaptureError::empty(nothing(&survey, &stats)));
     }
-    let told: Vec<Told> = chosen.iter().map(|flow| flow.told(&survey)).collect();
+    let summaries: Vec<FlowSummary> = chosen.iter().map(|flow| flow.summary(&survey)).collect();
     let active = chosen.iter().map(|flow| flow.end.since(flow.start));
     let interval = interval(active);
     let duration = survey.latest.since(Instant::ZERO);
     let duration = duration.max(Duration::from_millis(1));
-    let mut build = Build::new(source, Format::Pcap, &told, duration, interval);
-    let with_packets = seen.frames <= PACKETS;
-    build.notes = notes(&survey, &seen, small, disordered);
+    let mut build = Build::new(source, Format::Pcap, &summaries, duration, interval);
+    let with_packets = stats.frames <= PACKETS;
+    build.notes = notes(&survey, &stats, small, disordered);
     build.notes.extend(of_flows(&survey, &chosen));
     if !with_packets {
         build.notes.push(format!(
             "the table of packets is left out: {} are too many",
-            seen.frames
+            stats.frames
         ));
     }
     let mut rows = Rows::new(build, &chosen, with_packets);
@@ -191,17 +191,17 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         "echoes of timestamps that may have waited for data, left out of RTTs",
         waited.sum(),
     )]));
-    if let Some(cut) = &seen.cut {
+    if let Some(cut) = &stats.cut {
         build.cut(survey.latest, cut);
     }
     let epoch = json!(survey.epoch.unwrap_or(0));
-    Ok(build.finish(&told, Some(("captured_ns", epoch))))
+    Ok(build.finish(&summaries, Some(("captured_ns", epoch))))
 }
 
 /// Follows every connection of a capture to its end.
 fn follow_all(source: &Source<'_>, sorted: bool) -> Result<(Connections, Read), CaptureError> {
     let mut survey = Connections::default();
-    let seen = file::packets(source, sorted, |nanos, packet| {
+    let stats = file::packets(source, sorted, |nanos, packet| {
         let now = survey.time(nanos);
         if let Some(segment) = survey.segment(packet, None)
             && let Some(connection) = survey.all.get_mut(segment.place)
@@ -212,7 +212,7 @@ fn follow_all(source: &Source<'_>, sorted: bool) -> Result<(Connections, Read), 
     })?;
     let sides = survey.all.iter_mut().flat_map(|one| &mut one.sides);
     sides.for_each(Side::settle);
-    Ok((survey, seen))
+    Ok((survey, stats))
 }
 
 /// The directions that are flows, in the order of their starts; and how many are left out because
@@ -256,9 +256,9 @@ fn choose(survey: &Connections) -> (Vec<Chosen>, usize) {
 }
 
 impl Chosen {
-    fn told(&self, survey: &Connections) -> Told {
+    fn summary(&self, survey: &Connections) -> FlowSummary {
         let Some(connection) = survey.all.get(self.connection) else {
-            return Told::default();
+            return FlowSummary::default();
         };
         let side = &connection.sides[self.side];
         let [from, to] = [self.side, 1 - self.side].map(|end| connection.ends[end]);
@@ -266,7 +266,7 @@ impl Chosen {
             std::net::IpAddr::V4(address) => format!("{address}:{port}"),
             std::net::IpAddr::V6(address) => format!("[{address}]:{port}"),
         };
-        Told {
+        FlowSummary {
             label: format!("{} to {}", name(from), name(to)),
             cc: None,
             start: self.start,
@@ -288,28 +288,28 @@ impl Chosen {
 }
 
 /// Why a capture gives no flow.
-fn nothing(survey: &Connections, seen: &Read) -> String {
-    if seen.frames == 0 {
+fn nothing(survey: &Connections, stats: &Read) -> String {
+    if stats.frames == 0 {
         return "the capture has no packet".to_owned();
     }
-    if seen.timeless == seen.frames {
+    if stats.timeless == stats.frames {
         return format!(
             "the capture has {} simple packet blocks, which have no time: capture again with enhanced packet blocks",
-            seen.frames
+            stats.frames
         );
     }
-    if seen.foreign == seen.frames {
+    if stats.foreign == stats.frames {
         return "the capture is of a kind of link that is not read".to_owned();
     }
     let udp = match survey.datagrams {
         0 => String::new(),
         count => format!("; {count} are UDP, of which only a qlog tells more"),
     };
-    format!("none of {} packets is of TCP with data{udp}", seen.frames)
+    format!("none of {} packets is of TCP with data{udp}", stats.frames)
 }
 
 /// Data that the record lacks or shows differently.
-fn notes(survey: &Connections, seen: &Read, small: usize, disordered: u64) -> Vec<String> {
+fn notes(survey: &Connections, stats: &Read, small: usize, disordered: u64) -> Vec<String> {
     let sides = || survey.all.iter().flat_map(|connection| &connection.sides);
     let unseen = survey.all.iter().map(Connection::unseen).sum();
     let copies = sides().map(|side| side.copies.count).sum();
@@ -318,7 +318,7 @@ fn notes(survey: &Connections, seen: &Read, small: usize, disordered: u64) -> Ve
     let late = late.count() as u64;
     let counts = [
         ("acknowledged bytes that are not in the capture", unseen),
-        ("packets that the capture says it dropped", seen.missed),
+        ("packets that the capture says it dropped", stats.missed),
         (
             "packets captured more than once, of which the first counts",
             copies,
@@ -336,10 +336,10 @@ fn notes(survey: &Connections, seen: &Read, small: usize, disordered: u64) -> Ve
         ("fragments", survey.fragments),
         ("packets cut within their headers", survey.short),
         ("packets of neither TCP nor UDP", survey.other),
-        ("simple packet blocks, which have no time", seen.timeless),
+        ("simple packet blocks, which have no time", stats.timeless),
         (
             "packets of interfaces that the file does not describe",
-            seen.nowhere,
+            stats.nowhere,
         ),
         (
             "packets of connections beyond the first 100,000",

@@ -13,10 +13,10 @@ use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, Run, SampleRow
 use paceline_units::{Duration, Instant};
 use serde_json::json;
 
-use crate::build::{Build, PACKETS, Told, counted, interval};
+use crate::build::{Build, FlowSummary, PACKETS, counted, interval};
 use crate::error::CaptureError;
 use crate::source::{Format, Source};
-use events::{Event, Head, Seen};
+use events::{Event, Head, Info};
 use follow::{Connection, Counting, Did};
 
 /// Maximum number of connections that are followed.
@@ -85,7 +85,7 @@ struct Chosen {
 /// Reads a qlog.
 pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     let mut survey = Connections::default();
-    let seen = events::read(source, |head, event| {
+    let info = events::read(source, |head, event| {
         let now = survey.time(event);
         survey.on_event(now, head, event);
         true
@@ -104,13 +104,13 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
             )
         }));
     }
-    let told: Vec<Told> = chosen.iter().map(|flow| flow.told(&survey)).collect();
+    let summaries: Vec<FlowSummary> = chosen.iter().map(|flow| flow.summary(&survey)).collect();
     let active = chosen.iter().map(|flow| flow.end.since(flow.start));
     let interval = interval(active);
     let duration = survey.latest.since(Instant::ZERO);
     let duration = duration.max(Duration::from_millis(1));
-    let mut build = Build::new(source, Format::Qlog, &told, duration, interval);
-    build.notes = notes(&survey, &seen);
+    let mut build = Build::new(source, Format::Qlog, &summaries, duration, interval);
+    build.notes = notes(&survey, &info);
     let like = |(name, one): &(String, Connection)| (name.clone(), Connection::like(one));
     let mut follow = Connections {
         all: survey.all.iter().map(like).collect(),
@@ -120,7 +120,7 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     let mut rows = Rows {
         build,
         chosen: &chosen,
-        with_packets: seen.events <= PACKETS,
+        with_packets: info.events <= PACKETS,
     };
     events::read(source, |head, event| {
         let now = follow.time(event);
@@ -139,11 +139,11 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     build.sample_until(survey.latest + interval, |flow, after| {
         row(&chosen, &follow, flow, after)
     });
-    if let Some(cut) = &seen.cut {
+    if let Some(cut) = &info.cut {
         build.cut(survey.latest, cut);
     }
-    let version = json!(seen.version);
-    Ok(build.finish(&told, Some(("version", version))))
+    let version = json!(info.version);
+    Ok(build.finish(&summaries, Some(("version", version))))
 }
 
 /// The directions that carried data. A direction with little data compared to the other consists of
@@ -172,24 +172,24 @@ fn choose(survey: &mut Connections) -> Vec<Chosen> {
 }
 
 impl Chosen {
-    fn told(&self, survey: &Connections) -> Told {
+    fn summary(&self, survey: &Connections) -> FlowSummary {
         let Some((label, connection)) = survey.all.get(self.connection) else {
-            return Told::default();
+            return FlowSummary::default();
         };
         let way = if self.sent { "sends" } else { "receives" };
         let label = match label.as_str() {
             "" => way.to_owned(),
             label => format!("{label} {way}"),
         };
-        let mut told = connection.told(self.sent);
-        told.label = label.chars().filter(|c| !c.is_control()).take(80).collect();
-        told.start = self.start;
-        told.last = self.end;
-        told
+        let mut summary = connection.summary(self.sent);
+        summary.label = label.chars().filter(|c| !c.is_control()).take(80).collect();
+        summary.start = self.start;
+        summary.last = self.end;
+        summary
     }
 }
 
-fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
+fn notes(survey: &Connections, info: &Info) -> Vec<String> {
     let sums = survey.all.iter().map(|(_, connection)| connection);
     let whole = sums.clone().filter(|one| one.counting != Counting::Frames);
     let unnamed = sums
@@ -205,7 +205,7 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
             survey.backwards,
         ),
         ("events of connections beyond the first 500", survey.beyond),
-        ("events without time or name, left out", seen.odd),
+        ("events without time or name, left out", info.odd),
         (
             "bytes of DATAGRAM frames (RFC 9221), which count as goodput like those of streams",
             datagrams,
@@ -228,10 +228,10 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
         ),
     ];
     let mut notes = counted(&counts);
-    if seen.events > PACKETS {
+    if info.events > PACKETS {
         notes.push(format!(
             "the table of packets is left out: {} events are too many",
-            seen.events
+            info.events
         ));
     }
     notes.push("positions in `packets` count payload in the order of sending".to_owned());

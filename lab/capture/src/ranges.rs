@@ -1,4 +1,4 @@
-//! Bytes of a stream that have been seen, as a few ranges.
+//! Bytes of a stream that have passed, as a few ranges.
 
 use std::collections::BTreeMap;
 

@@ -42,7 +42,7 @@ pub struct Tracker {
     is_opened: bool,
     sent: VecDeque<Sent>,
     /// The bytes that have passed.
-    seen: Ranges,
+    passed: Ranges,
     /// Bytes that passed again, or late, and are not acknowledged.
     resent: Vec<(u64, u64)>,
     /// The end of what has been sent.
@@ -87,7 +87,7 @@ impl Tracker {
             }
         }
         self.highest = self.highest.max(end);
-        end - start - self.seen.add(start, end - start)
+        end - start - self.passed.add(start, end - start)
     }
 
     /// The receiver's packet leaves the path; returns the RTT sample.
@@ -98,7 +98,7 @@ impl Tracker {
         let ack = self.ack_of(tcp)?.min(self.highest);
         // It waited for what was sent again, and for what did not pass here, however often.
         let waited = self.resent.iter().any(|(start, _)| *start < ack)
-            || !self.seen.has(self.acknowledged, ack);
+            || !self.passed.has(self.acknowledged, ack);
         self.resent.retain(|(_, end)| *end > ack);
         let mut newest = None;
         while self.sent.front().is_some_and(|sent| sent.end <= ack) {
@@ -120,15 +120,15 @@ impl Tracker {
                 .add(self.acknowledged, ack - self.acknowledged);
             self.acknowledged = ack;
         }
-        let mut seen = [(0, 0); 4];
-        for (kept, block) in seen.iter_mut().zip(self.blocks(tcp)) {
+        let mut passed = [(0, 0); 4];
+        for (kept, block) in passed.iter_mut().zip(self.blocks(tcp)) {
             *kept = block;
             newest = newest.max(self.cover(block));
             // Below the first byte that was mentioned nothing is counted.
             let start = block.0.max(self.acknowledged).min(block.1);
             self.delivered.add(start, block.1 - start);
         }
-        self.covered = seen;
+        self.covered = passed;
         let rtt = newest.map(|at| now.since(at));
         self.rtt = rtt.or(self.rtt);
         rtt
@@ -139,7 +139,7 @@ impl Tracker {
         let first = tcp.seq.wrapping_add(1);
         self.scales = Some(tcp.window_shift.is_some());
         self.is_opened = true;
-        if self.seen.total() == 0 && self.acknowledged == self.origin {
+        if self.passed.total() == 0 && self.acknowledged == self.origin {
             self.first = None;
             self.begin(first);
         } else {
@@ -158,7 +158,7 @@ impl Tracker {
 
     /// Bytes that were not sent for their own sake were acknowledged.
     pub fn pass(&mut self, start: u64, end: u64) {
-        self.seen.add(start, end - start);
+        self.passed.add(start, end - start);
         self.skip_to(end);
     }
 
@@ -173,8 +173,8 @@ impl Tracker {
     }
 
     /// The bytes that have passed.
-    pub fn seen(&self) -> &Ranges {
-        &self.seen
+    pub fn passed(&self) -> &Ranges {
+        &self.passed
     }
 
     /// Position of the first byte of the stream, or of the first that was mentioned.
@@ -513,7 +513,7 @@ mod tests {
             ..data(999)
         };
         assert_eq!(tracker.on_data(at(2), &before), 0);
-        assert_eq!(tracker.seen().total(), 3000);
+        assert_eq!(tracker.passed().total(), 3000);
     }
 
     #[test]
@@ -522,7 +522,10 @@ mod tests {
         tracker.on_data(at(0), &data(5000));
         assert_eq!(tracker.on_data(at(1), &data(3000)), 0);
         assert_eq!(tracker.on_data(at(2), &data(3000)), 1000);
-        assert_eq!((tracker.seen().total(), tracker.in_flight()), (2000, 1000));
+        assert_eq!(
+            (tracker.passed().total(), tracker.in_flight()),
+            (2000, 1000)
+        );
     }
 
     #[test]

@@ -107,8 +107,8 @@ fn read_lines(reader: impl BufRead) -> Result<Trace, TraceError> {
             Err(source) => return Err(TraceError::Io { line, source }),
             Ok(0) => break,
             Ok(_) if reader.limit() == 0 => {
-                let told = format!("the trace has more than {MAX_BYTES} bytes");
-                return Err(error(line, told));
+                let message = format!("the trace has more than {MAX_BYTES} bytes");
+                return Err(error(line, message));
             }
             Ok(length) if length >= MAX_LINE => return Err(error(line, "the line is too long")),
             Ok(_) => {}

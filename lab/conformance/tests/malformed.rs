@@ -151,8 +151,8 @@ fn the_clock_of_a_stock_bbr_counts() {
 fn another_version_does_not_hold() {
     let trace = read_trace(&golden(SMALLEST)).ok();
     for version in [Version::V1, Version::V2, Version::Cubic] {
-        let held = trace.as_ref().map(|trace| replay(version, trace).is_ok());
-        assert_eq!(held, Some(false), "{version:?}");
+        let replayed = trace.as_ref().map(|trace| replay(version, trace).is_ok());
+        assert_eq!(replayed, Some(false), "{version:?}");
     }
 }
 
@@ -220,16 +220,16 @@ fn what_is_small_in_the_file_alone_is_refused() {
     };
     let first = text(SMALLEST).lines().next().unwrap_or_default().to_owned();
     let many = format!("{first}\n{}", "H t=1\n".repeat(1 << 20));
-    let told = refused(&many);
+    let message = refused(&many);
     assert_eq!(
-        told.as_deref(),
+        message.as_deref(),
         Some("line 1048577: the trace has more than 1048576 events")
     );
     let long = format!("{first}\n{}", "\n".repeat(65 << 20));
-    let told = refused(&long).unwrap_or_default();
+    let message = refused(&long).unwrap_or_default();
     assert!(
-        told.ends_with("the trace has more than 67108864 bytes"),
-        "{told}"
+        message.ends_with("the trace has more than 67108864 bytes"),
+        "{message}"
     );
 }
 

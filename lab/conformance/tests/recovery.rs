@@ -59,8 +59,8 @@ fn segments_their_order_and_times_are_compared() {
     assert_eq!(bent(|_| {}), None);
     let line = |text: &str, segment: &str| {
         let end = format!(" {segment}");
-        let found = text.lines().position(|line| line.ends_with(&end));
-        found.unwrap_or_else(|| panic!("no {segment} in {text}")) - 1
+        let place = text.lines().position(|line| line.ends_with(&end));
+        place.unwrap_or_else(|| panic!("no {segment} in {text}")) - 1
     };
     let script = loss();
     let text = Trace {

@@ -52,8 +52,8 @@ mod tests {
         assert_eq!(balance("bottleneck", &counters), Ok(()));
         counters.held.packets = 1;
         let error = balance("bottleneck", &counters).unwrap_err().to_string();
-        let told = "`bottleneck` has lost count of its packets: 7 offered and 0 duplicated, \
+        let message = "`bottleneck` has lost count of its packets: 7 offered and 0 duplicated, \
                     but 4 delivered, 1 dropped and 1 queued";
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }

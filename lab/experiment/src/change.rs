@@ -56,13 +56,13 @@ pub(crate) fn set<P: Packet + Clone>(link: &mut Link<P>, key: LinkKey, now: Inst
 impl Change {
     /// The new value of each of the scenario's keys; `rate` is the current rate of the link.
     pub(crate) fn describe(&self, rate: Rate) -> Vec<(String, Setting)> {
-        let mut said = Vec::new();
+        let mut settings = Vec::new();
         let mut show = |key: &str, part: &str, setting| {
             let key = match part {
                 "" => key.to_owned(),
                 part => format!("{key}.{part}"),
             };
-            said.push((key, setting));
+            settings.push((key, setting));
         };
         match self {
             Self::Link(_, LinkChange::Rate(change)) => change
@@ -74,7 +74,7 @@ impl Change {
             Self::Rtt(rtt) => rtt.settings(&mut |part, to| show("rtt", part, to)),
             Self::App(_, change) => change.settings(&mut |part, to| show("app", part, to)),
         }
-        said
+        settings
     }
 }
 

@@ -59,11 +59,11 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Vec<Service>, Vec<Diagnosti
 /// The metrics that a sweep looks at, by their names in full: a unit may be left out of the file.
 pub fn looked_at(sweep: &SweepSection) -> Vec<String> {
     let full = |name: &String| {
-        let found = match metric_of_flow(name) {
+        let metric = match metric_of_flow(name) {
             Some((_, metric)) => find(FLOW_METRICS, metric).map(|known| (metric, known.name)),
             None => find(METRICS, name).map(|known| (name.as_str(), known.name)),
         };
-        found.map_or_else(
+        metric.map_or_else(
             || name.clone(),
             |(short, full)| format!("{}{full}", &name[..name.len() - short.len()]),
         )
@@ -121,12 +121,12 @@ fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
 /// The error in the trace.
 pub fn service(scenario: &Scenario, number: usize) -> Result<Service, Box<Diagnostic>> {
     if let Some((key, path)) = scenario.trace_of(number) {
-        let refused = |message| {
+        let problem = |message| {
             let hint = "a trace holds one whole number of milliseconds a line, each a \
                         1500-byte delivery opportunity (mahimahi's format)";
             Box::new(scenario.diagnostic(&key, message, Some(hint.into())))
         };
-        return read_trace(&path).map(Service::Trace).map_err(refused);
+        return read_trace(&path).map(Service::Trace).map_err(problem);
     }
     Ok(Service::Fixed(match scenario.rate_source(number) {
         Some(RateSource::Fixed(rate)) => rate,

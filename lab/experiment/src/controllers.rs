@@ -31,13 +31,13 @@ struct Wrong {
 pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
     let mut choose = |choice: &ControllerChoice, key: String, groups: &[FlowGroup]| {
-        let told = |error| wrong.push(error_at(scenario, key, error));
+        let report = |error| wrong.push(error_at(scenario, key, error));
         let chosen: Result<Vec<Choice>, Wrong> = groups
             .iter()
             .map(|group| fitting(choice, group, guests))
             .collect();
         chosen
-            .map_err(told)
+            .map_err(report)
             .ok()
             .and_then(|chosen| chosen.into_iter().next())
     };
@@ -76,8 +76,8 @@ pub fn stack_choices(
     let groups = scenario.flows.iter().enumerate();
     let choices = groups.map(|(index, group)| {
         let chosen = group.is_quic().then(|| fitting(&group.cc, group, guests))?;
-        let told = |error| wrong.push(error_at(scenario, format!("flows[{index}].cc"), error));
-        chosen.map_err(told).ok()
+        let report = |error| wrong.push(error_at(scenario, format!("flows[{index}].cc"), error));
+        chosen.map_err(report).ok()
     });
     let choices = choices.collect();
     match wrong.is_empty() {
@@ -279,12 +279,12 @@ fn theirs(
         };
         return Err(wrong("", message, hint));
     }
-    let Some(found) = known.iter().find(|known| **known == name) else {
+    let Some(controller) = known.iter().find(|known| **known == name) else {
         let message = format!("{stack} has no controller `{name}`; it has {}", list(known));
         return Err(wrong("", message, nearest(name, known.iter().copied())));
     };
     match choice.options.keys().next() {
-        None => Ok(Choice::Theirs(found)),
+        None => Ok(Choice::Theirs(controller)),
         Some(option) => {
             let message = format!("the controllers of {stack} take no options");
             Err(wrong(option, message, Some("leave it out".to_owned())))
@@ -322,10 +322,10 @@ fn choose(choice: &ControllerChoice, guests: &Guests) -> Result<Choice, Wrong> {
     let Some(guest) = guests.find(&choice.name) else {
         return ours(choice, guests).map(Choice::Ours);
     };
-    let prepared = guest.prepare(&choice.options).map_err(|refused| Wrong {
-        key: refused.option.unwrap_or_default(),
-        message: refused.message,
-        hint: refused.hint,
+    let prepared = guest.prepare(&choice.options).map_err(|error| Wrong {
+        key: error.option.unwrap_or_default(),
+        message: error.message,
+        hint: error.hint,
     })?;
     Ok(Choice::Guest(guest.info().clone(), prepared))
 }
@@ -473,13 +473,13 @@ mod tests {
                 .unwrap_or_default()
         };
         assert!(wrong(&text("dctcp", "dctcp", "\"prague\", \"reno\"")).is_empty());
-        let refused = wrong(&text("reno", "classic", "\"reno\", \"dctcp\""));
-        assert_eq!(refused.len(), 1);
-        assert_eq!(refused[0].key, "run.compare[1]");
-        let refused = wrong(&text("dctcp", "classic", ""));
-        assert_eq!(refused[0].key, "flows[0].cc");
-        assert!(refused[0].message.contains("lacks `mark_counts`"));
-        assert!(refused[0].hint.as_deref().unwrap().contains("accurate"));
+        let problems = wrong(&text("reno", "classic", "\"reno\", \"dctcp\""));
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].key, "run.compare[1]");
+        let problems = wrong(&text("dctcp", "classic", ""));
+        assert_eq!(problems[0].key, "flows[0].cc");
+        assert!(problems[0].message.contains("lacks `mark_counts`"));
+        assert!(problems[0].hint.as_deref().unwrap().contains("accurate"));
     }
 
     #[test]

@@ -427,8 +427,8 @@ mod tests {
         };
         let stack = Arc::new(Stack(info, Mutex::default()));
         let given: Arc<dyn GuestStack> = Arc::<Stack>::clone(&stack);
-        let refused = GuestFlow::new(&given, "any", &Options::new());
-        assert_eq!(refused.err().as_deref(), Some("it does not receive"));
+        let error = GuestFlow::new(&given, "any", &Options::new());
+        assert_eq!(error.err().as_deref(), Some("it does not receive"));
         let seeds = stack.1.lock().unwrap();
         assert_eq!(seeds.len(), 2);
         assert_ne!(seeds[0], seeds[1]);

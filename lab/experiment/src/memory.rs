@@ -1,7 +1,7 @@
 //! Memory of a run while it is in progress.
 
 use paceline_path::{Aqm, Service};
-use paceline_record::Held;
+use paceline_record::RecordMemory;
 
 use crate::plan::Plan;
 
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// The rows of the record.
-    pub record: Held,
+    pub record: RecordMemory,
     /// Packets on their way, and the ends' state for them.
     pub in_flight: u64,
     /// Memory before the first packet: the scenario, its trace, flows, links.

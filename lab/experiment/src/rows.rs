@@ -117,7 +117,7 @@ mod tests {
         change_rows(Instant::from_nanos(5), change, Rate::from_bps(8_000_000)).collect()
     }
 
-    fn said(change: &Change) -> Vec<(String, Option<f64>, String, String)> {
+    fn rows_of(change: &Change) -> Vec<(String, Option<f64>, String, String)> {
         let text = |text: Option<paceline_record::Text>| text.unwrap_or_default().into_owned();
         let row = |row: EventRow| {
             (
@@ -153,14 +153,14 @@ mod tests {
             (key.to_owned(), value, unit.to_owned(), word.to_owned())
         };
         assert_eq!(
-            said(&of_link(LinkKey::Policer(PolicerChange::Set(policer)))),
+            rows_of(&of_link(LinkKey::Policer(PolicerChange::Set(policer)))),
             [
                 row("policer.rate", Some(1e3), "bit/s", ""),
                 row("policer.burst", Some(3e3), "byte", ""),
             ]
         );
         assert_eq!(
-            said(&of_link(LinkKey::Policer(PolicerChange::Off))),
+            rows_of(&of_link(LinkKey::Policer(PolicerChange::Off))),
             [row("policer", None, "", "off")]
         );
         let hold = Hold {
@@ -168,22 +168,22 @@ mod tests {
             delay: Duration::from_nanos(9),
         };
         assert_eq!(
-            said(&of_link(LinkKey::Hold(hold))),
+            rows_of(&of_link(LinkKey::Hold(hold))),
             [
                 row("hold.packets", Some(3.0), "packet", ""),
                 row("hold.delay", Some(9.0), "ns", ""),
             ]
         );
         assert_eq!(
-            said(&Change::Rtt(Duration::from_millis(60))),
+            rows_of(&Change::Rtt(Duration::from_millis(60))),
             [row("rtt", Some(6e7), "ns", "")]
         );
         assert_eq!(
-            said(&Change::App(1, AppChange::Pause)),
+            rows_of(&Change::App(1, AppChange::Pause)),
             [row("app", None, "", "pause")]
         );
         assert_eq!(
-            said(&Change::App(1, AppChange::Set(App::Bulk))),
+            rows_of(&Change::App(1, AppChange::Set(App::Bulk))),
             [row("app", None, "", "bulk")]
         );
         assert_eq!(rows(&Change::App(1, AppChange::Pause))[0].flow, Some(1));

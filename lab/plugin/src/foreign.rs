@@ -115,7 +115,7 @@ impl Foreign {
 }
 
 /// Passes an event to the library, and then reads its decisions if it handles the event and `decides` holds.
-macro_rules! tell {
+macro_rules! notify {
     ($foreign:ident.$event:ident($($argument:expr),*) $(if $decides:expr)?) => {
         if let Some(event) = $foreign.spec.table.$event {
             // SAFETY: `init` made the state, nobody else uses it, and the pointers stay valid until
@@ -131,39 +131,39 @@ macro_rules! tell {
 impl Controller for Foreign {
     fn on_send(&mut self, sent: &Sent) {
         // By the contract nothing else changes.
-        tell!(self.on_send(&sent.into()) if sent.in_flight == Bytes::ZERO);
+        notify!(self.on_send(&sent.into()) if sent.in_flight == Bytes::ZERO);
     }
 
     fn on_idle_restart(&mut self, now: Instant) {
-        tell!(self.on_idle_restart(now.as_nanos()));
+        notify!(self.on_idle_restart(now.as_nanos()));
     }
 
     fn on_loss(&mut self, loss: &Lost) {
-        tell!(self.on_loss(&loss.into()));
+        notify!(self.on_loss(&loss.into()));
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        tell!(self.on_ack(&ack.into()));
+        notify!(self.on_ack(&ack.into()));
     }
 
     fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {
-        tell!(self.on_recovery_enter(now.as_nanos(), in_flight.get()));
+        notify!(self.on_recovery_enter(now.as_nanos(), in_flight.get()));
     }
 
     fn on_recovery_exit(&mut self, now: Instant) {
-        tell!(self.on_recovery_exit(now.as_nanos()));
+        notify!(self.on_recovery_exit(now.as_nanos()));
     }
 
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
-        tell!(self.on_timeout(now.as_nanos(), in_flight.get()));
+        notify!(self.on_timeout(now.as_nanos(), in_flight.get()));
     }
 
     fn on_spurious(&mut self, now: Instant, delivered: Bytes) {
-        tell!(self.on_spurious(now.as_nanos(), delivered.get()));
+        notify!(self.on_spurious(now.as_nanos(), delivered.get()));
     }
 
     fn on_mss(&mut self, mss: u32) {
-        tell!(self.on_mss(mss));
+        notify!(self.on_mss(mss));
     }
 
     fn cwnd(&self) -> Bytes {

@@ -31,14 +31,14 @@ pub(crate) unsafe fn function<F: Copy>(
     // SAFETY: by this function's contract.
     let library = unsafe { libloading::Library::new(path) }.map_err(PluginError::Open)?;
     // SAFETY: by this function's contract.
-    let found = unsafe { library.get::<F>(name.as_bytes()) };
-    let found = *found.map_err(|_| PluginError::NotOurs {
+    let symbol = unsafe { library.get::<F>(name.as_bytes()) };
+    let symbol = *symbol.map_err(|_| PluginError::NotOurs {
         function: name,
         header,
     })?;
     // The library's texts and functions are used from now on.
     std::mem::forget(library);
-    Ok(found)
+    Ok(symbol)
 }
 
 /// The memory of a state.
@@ -68,7 +68,7 @@ pub(crate) fn is_identifier(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(allowed)
 }
 
-/// Calls an `init` with options as a scenario writes them, and room for its message; what it refused with.
+/// Calls an `init` with options as a scenario writes them, and room for its message; the error that it returned.
 pub(crate) fn initialise(
     name: &'static str,
     options: &[(&str, &str)],
@@ -88,15 +88,15 @@ pub(crate) fn initialise(
     }
     Err(PluginError::Refused {
         name,
-        message: said(&message).unwrap_or_else(|| format!("status {status}, without a reason")),
+        message: text_of(&message).unwrap_or_else(|| format!("status {status}, without a reason")),
     })
 }
 
 /// What a library has written into the room for a message, if anything.
-pub(crate) fn said(message: &[u8]) -> Option<String> {
-    let said = message.split(|byte| *byte == 0).next()?;
-    let said = String::from_utf8_lossy(said).replace(char::is_control, "?");
-    (!said.is_empty()).then_some(said)
+pub(crate) fn text_of(message: &[u8]) -> Option<String> {
+    let text = message.split(|byte| *byte == 0).next()?;
+    let text = String::from_utf8_lossy(text).replace(char::is_control, "?");
+    (!text.is_empty()).then_some(text)
 }
 
 /// `text` for the time of a call.
@@ -112,16 +112,16 @@ pub(crate) fn string(text: &str) -> paceline_string {
 /// # Safety
 /// `get` writes a `T` or nothing, and all zeros is a valid `T`.
 pub(crate) unsafe fn listed<T>(mut get: impl FnMut(usize, *mut T) -> u32) -> Vec<T> {
-    let mut found = Vec::new();
-    while found.len() < MOST {
+    let mut entries = Vec::new();
+    while entries.len() < MOST {
         let mut one = MaybeUninit::<T>::zeroed();
-        if get(found.len(), one.as_mut_ptr()) != PACELINE_OK {
+        if get(entries.len(), one.as_mut_ptr()) != PACELINE_OK {
             break;
         }
         // SAFETY: by this function's contract.
-        found.push(unsafe { one.assume_init() });
+        entries.push(unsafe { one.assume_init() });
     }
-    found
+    entries
 }
 
 /// A one-line text of a library.

@@ -16,7 +16,7 @@ use paceline_units::Instant;
 use crate::PluginError;
 use crate::open::{
     MESSAGE, NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed,
-    named, said, string,
+    named, string, text_of,
 };
 use crate::state::State;
 
@@ -141,12 +141,12 @@ impl Transport {
         }
         let options = table.option.map(|get| {
             // SAFETY: by this function's contract; zeros are an option without a text.
-            let found = unsafe { listed(|index, out| get(&raw const table, index, out)) };
+            let entries = unsafe { listed(|index, out| get(&raw const table, index, out)) };
             let option = |option: &paceline_option_info| {
                 // SAFETY: by this function's contract.
                 unsafe { Some((named(option.name)?, line(option.about)?)) }
             };
-            let options: Option<Vec<_>> = found.iter().map(option).collect();
+            let options: Option<Vec<_>> = entries.iter().map(option).collect();
             options.ok_or_else(|| wrong("an option without a name"))
         });
         Ok(Self {
@@ -171,7 +171,7 @@ pub struct End {
     /// The time of the last step.
     now: Instant,
     /// Datagrams that wait for their departure, and when that is.
-    held: Option<(Instant, Batch<Vec<u8>>)>,
+    waiting: Option<(Instant, Batch<Vec<u8>>)>,
 }
 
 impl fmt::Debug for End {
@@ -236,7 +236,7 @@ impl End {
             state,
             room: vec![0; room as usize],
             now: config.now,
-            held: None,
+            waiting: None,
         })
     }
 }
@@ -281,11 +281,11 @@ impl Endpoint for End {
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
         self.now = now;
-        if let Some((departs, batch)) = self.held.take() {
+        if let Some((departs, batch)) = self.waiting.take() {
             if departs <= now {
                 return Some(batch);
             }
-            self.held = Some((departs, batch));
+            self.waiting = Some((departs, batch));
             return None;
         }
         let capacity = u32::try_from(self.room.len()).unwrap_or(u32::MAX);
@@ -309,7 +309,7 @@ impl Endpoint for End {
             ecn: ecn(batch.ecn),
         };
         if departs > now {
-            self.held = Some((departs, batch));
+            self.waiting = Some((departs, batch));
             return None;
         }
         Some(batch)
@@ -318,7 +318,7 @@ impl Endpoint for End {
     fn next_timer(&mut self) -> Option<Instant> {
         let nanos = call!(self.next_timer())?;
         let own = (nanos != PACELINE_NONE).then(|| Instant::from_nanos(nanos));
-        let Some((departs, _)) = self.held else {
+        let Some((departs, _)) = self.waiting else {
             return own;
         };
         // A timer that is due wants to send more, which has to wait.
@@ -368,6 +368,6 @@ impl Endpoint for End {
             let room = message.as_mut_ptr().cast::<c_char>();
             failure(self.state.place(), room, message.len())
         };
-        (failed != 0).then(|| said(&message).unwrap_or_else(|| "it does not say why".to_owned()))
+        (failed != 0).then(|| text_of(&message).unwrap_or_else(|| "it does not say why".to_owned()))
     }
 }

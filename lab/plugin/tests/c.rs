@@ -46,10 +46,10 @@ fn a_controller_in_c_runs_like_ours() {
         srtt: None,
         has_selective_acks: true,
     };
-    let refused = Foreign::build(aimd, &config, Signals::ALL, &[("beta_percent", "100")])
+    let error = Foreign::build(aimd, &config, Signals::ALL, &[("beta_percent", "100")])
         .expect_err("beyond its bounds");
     assert_eq!(
-        refused.to_string(),
+        error.to_string(),
         "`aimd` refused: `beta_percent` is a whole number from 1 to 99, not `100`"
     );
     let mut controller = Foreign::build(aimd, &config, Signals::ALL, &[("beta_percent", "70")])
@@ -130,9 +130,9 @@ fn carried(transport: &Arc<Transport>, path: &str, window: &'static str) -> (f64
 #[cfg_attr(miri, ignore = "Miri loads no libraries")]
 fn a_transport_in_c_runs_in_the_simulator() {
     // SAFETY: it keeps the contract of the header.
-    let found = unsafe { Transport::open(&build("transport-c/fixed.c", "libfixed.so")) };
-    let found = found.expect("it was just built");
-    let [fixed] = found.as_slice() else {
+    let transports = unsafe { Transport::open(&build("transport-c/fixed.c", "libfixed.so")) };
+    let transports = transports.expect("it was just built");
+    let [fixed] = transports.as_slice() else {
         panic!("its only one");
     };
     assert_eq!((fixed.name, fixed.version), ("fixed", "1"));
@@ -154,16 +154,16 @@ fn a_transport_in_c_runs_in_the_simulator() {
         repaired > 0.1 * full && lost > 0.01,
         "{repaired}, {lost} lost"
     );
-    let refused = EndConfig {
+    let config = EndConfig {
         sends: true,
         max_datagram: 1448,
         seed: 1,
         now: Instant::ZERO,
         controller: "reno",
     };
-    let refused = End::build(fixed, &refused, &[("window", "0")]).expect_err("no window");
+    let error = End::build(fixed, &config, &[("window", "0")]).expect_err("no window");
     assert_eq!(
-        refused.to_string(),
+        error.to_string(),
         "`fixed` refused: the only option is `window`, from 1 to 4096 datagrams"
     );
 }

@@ -9,7 +9,7 @@ use paceline_capi::{paceline_controller_get, paceline_stack_get};
 use paceline_plugin::{Foreign, Library, Transport};
 
 /// Our first table, modified by `change`, is refused for this reason.
-fn refused(change: fn(&mut paceline_controller)) -> String {
+fn error_of(change: fn(&mut paceline_controller)) -> String {
     thread_local! {
         static CHANGE: std::cell::Cell<fn(&mut paceline_controller)> = const { std::cell::Cell::new(|_| ()) };
     }
@@ -44,11 +44,11 @@ unsafe extern "C" fn endless_phases(
 #[test]
 fn a_table_that_breaks_the_contract_is_refused() {
     assert_eq!(
-        refused(|table| table.abi_version = 7),
+        error_of(|table| table.abi_version = 7),
         "it was built for version 7 of the interface, and this program supports version 1"
     );
     let wrong = |change| {
-        let message = refused(change);
+        let message = error_of(change);
         let prefix = "number 0 of what it has is wrong: ";
         message
             .strip_prefix(prefix)
@@ -185,8 +185,8 @@ fn transport(change: fn(&mut paceline_stack)) -> Result<Vec<&'static str>, Strin
     }
     CHANGE.set(change);
     // SAFETY: but for the change it is ours, and what is changed is looked at before it is used.
-    let found = unsafe { Transport::of(get) }.map_err(|error| error.to_string())?;
-    Ok(found
+    let transports = unsafe { Transport::of(get) }.map_err(|error| error.to_string())?;
+    Ok(transports
         .iter()
         .flat_map(|one| one.controllers.clone())
         .collect())

@@ -72,7 +72,7 @@ impl Both {
         Bytes::new(self.flight.len() as u64 * u64::from(MSS))
     }
 
-    fn tell(&mut self, mut event: impl FnMut(&mut dyn Controller)) {
+    fn notify(&mut self, mut event: impl FnMut(&mut dyn Controller)) {
         event(&mut self.direct);
         event(&mut self.foreign);
     }
@@ -83,7 +83,7 @@ impl Both {
         match *event {
             Event::Send => {
                 let app_limited = self.delivery.is_app_limited();
-                self.tell(|c| {
+                self.notify(|c| {
                     c.on_send(&Sent {
                         now,
                         size: MSS,
@@ -115,14 +115,14 @@ impl Both {
                     starts_range: !again,
                     retransmission: again,
                 };
-                self.tell(|c| c.on_loss(&lost));
+                self.notify(|c| c.on_loss(&lost));
             }
-            Event::Enter => self.tell(|c| c.on_recovery_enter(now, in_flight)),
-            Event::Exit => self.tell(|c| c.on_recovery_exit(now)),
-            Event::Timeout => self.tell(|c| c.on_timeout(now, in_flight)),
-            Event::Spurious => self.tell(|c| c.on_spurious(now, delivered)),
-            Event::Restart => self.tell(|c| c.on_idle_restart(now)),
-            Event::Mss(mss) => self.tell(|c| c.on_mss(mss)),
+            Event::Enter => self.notify(|c| c.on_recovery_enter(now, in_flight)),
+            Event::Exit => self.notify(|c| c.on_recovery_exit(now)),
+            Event::Timeout => self.notify(|c| c.on_timeout(now, in_flight)),
+            Event::Spurious => self.notify(|c| c.on_spurious(now, delivered)),
+            Event::Restart => self.notify(|c| c.on_idle_restart(now)),
+            Event::Mss(mss) => self.notify(|c| c.on_mss(mss)),
         }
     }
 
@@ -169,7 +169,7 @@ impl Both {
             receiver_delay: ets.then(|| rtt.unwrap_or_default() / 2),
             ece: marked,
         };
-        self.tell(|c| c.on_ack(&ack));
+        self.notify(|c| c.on_ack(&ack));
     }
 }
 
@@ -302,21 +302,21 @@ fn refusals_say_why() {
         srtt: None,
         has_selective_acks: true,
     };
-    let refused = |config: &Config, options: &[(&str, &str)]| {
+    let error_of = |config: &Config, options: &[(&str, &str)]| {
         Foreign::build(bbr3, config, Signals::ALL, options)
             .expect_err("refused")
             .to_string()
     };
     assert_eq!(
-        refused(&config, &[("gain", "2")]),
+        error_of(&config, &[("gain", "2")]),
         "`bbr3` refused: `bbr3` has no option `gain`"
     );
     assert_eq!(
-        refused(&config, &[("startup_pacing_gain", "2,89")]),
+        error_of(&config, &[("startup_pacing_gain", "2,89")]),
         "`bbr3` refused: `startup_pacing_gain` is a number from 1.001 to 10, not `2,89`"
     );
     assert_eq!(
-        refused(&Config { mss: 0, ..config }, &[]),
+        error_of(&Config { mss: 0, ..config }, &[]),
         "`bbr3` refused: `mss_bytes` and `initial_window_bytes` have to be above zero"
     );
     assert!(

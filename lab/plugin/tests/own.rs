@@ -96,8 +96,8 @@ unsafe extern "C" fn get(index: usize, out: *mut paceline_stack, size: usize) ->
 
 fn guest() -> Arc<Transport> {
     // SAFETY: it keeps the contract of the header.
-    let found = unsafe { Transport::of(get) }.expect("a table");
-    found.into_iter().next().expect("its only one")
+    let transports = unsafe { Transport::of(get) }.expect("a table");
+    transports.into_iter().next().expect("its only one")
 }
 
 fn config(sends: bool, controller: &str) -> EndConfig<'_> {
@@ -153,21 +153,21 @@ fn a_transport_in_rust_is_one_behind_the_table() {
 
 #[test]
 fn a_controller_that_it_does_not_have_is_refused() {
-    let refused = |sends, controller, options: &[(&str, &str)]| {
+    let error_of = |sends, controller, options: &[(&str, &str)]| {
         let built = End::build(&guest(), &config(sends, controller), options);
         built.map(drop).map_err(|error| error.to_string())
     };
     let all = Guest::CONTROLLERS;
     assert_eq!(
-        refused(true, "bbr9", &[]),
+        error_of(true, "bbr9", &[]),
         Err(format!(
             "`guest` refused: no controller of guest is called `bbr9`; it has {all}"
         ))
     );
     // A receiver has no use for one.
-    assert_eq!(refused(false, "bbr9", &[]), Ok(()));
+    assert_eq!(error_of(false, "bbr9", &[]), Ok(()));
     assert_eq!(
-        refused(true, "refuses", &[("a", "b")]),
+        error_of(true, "refuses", &[("a", "b")]),
         Err("`guest` refused: it refuses [(\"a\", \"b\")]".to_owned())
     );
 }
@@ -233,8 +233,8 @@ unsafe extern "C" fn later(index: usize, out: *mut paceline_stack, size: usize) 
 #[test]
 fn a_table_of_the_first_version_is_taken_and_sends_at_once() {
     // SAFETY: it keeps the contract of the header.
-    let found = unsafe { Transport::of(old) }.expect("a table");
-    let mut end = End::build(&found[0], &config(true, "well"), &[]).expect("an end");
+    let transports = unsafe { Transport::of(old) }.expect("a table");
+    let mut end = End::build(&transports[0], &config(true, "well"), &[]).expect("an end");
     assert!(end.poll_transmit(Instant::ZERO).is_some());
     assert_eq!(end.stats().bandwidth, None);
 }
@@ -242,8 +242,8 @@ fn a_table_of_the_first_version_is_taken_and_sends_at_once() {
 #[test]
 fn datagrams_leave_at_their_departure_and_not_before() {
     // SAFETY: it keeps the contract of the header.
-    let found = unsafe { Transport::of(later) }.expect("a table");
-    let mut end = End::build(&found[0], &config(true, "well"), &[]).expect("an end");
+    let transports = unsafe { Transport::of(later) }.expect("a table");
+    let mut end = End::build(&transports[0], &config(true, "well"), &[]).expect("an end");
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     assert_eq!(end.poll_transmit(at(0)), None);
     // Its own timer is at 10 ms.

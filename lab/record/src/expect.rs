@@ -73,12 +73,12 @@ mod tests {
     #[test]
     fn bounds_hold_or_not() {
         // jain_bins_ratio is 0.95
-        let held = |op, bound| outcome("jain_bins_ratio", op, bound).held;
-        assert!(held(Comparison::AtLeast, 0.95) && !held(Comparison::AtLeast, 0.96));
-        assert!(held(Comparison::Greater, 0.94) && !held(Comparison::Greater, 0.95));
-        assert!(held(Comparison::AtMost, 0.95) && !held(Comparison::AtMost, 0.94));
-        assert!(held(Comparison::Less, 0.96) && !held(Comparison::Less, 0.95));
-        assert!(held(Comparison::Equal, 0.95) && !held(Comparison::Equal, 0.96));
+        let holds = |op, bound| outcome("jain_bins_ratio", op, bound).held;
+        assert!(holds(Comparison::AtLeast, 0.95) && !holds(Comparison::AtLeast, 0.96));
+        assert!(holds(Comparison::Greater, 0.94) && !holds(Comparison::Greater, 0.95));
+        assert!(holds(Comparison::AtMost, 0.95) && !holds(Comparison::AtMost, 0.94));
+        assert!(holds(Comparison::Less, 0.96) && !holds(Comparison::Less, 0.95));
+        assert!(holds(Comparison::Equal, 0.95) && !holds(Comparison::Equal, 0.96));
     }
 
     #[test]

@@ -168,8 +168,8 @@ impl FieldColumns {
     pub(crate) fn push(&mut self, flow: u32, show: impl FnOnce(&mut Visitor<'_>)) {
         // Numbers are positions, unless an engine numbers differently.
         let at = self.flows.get(flow as usize).filter(|(f, _)| *f == flow);
-        let found = at.or_else(|| self.flows.iter().find(|(f, _)| *f == flow));
-        let number_of = found.map_or(0, |(_, layout)| *layout);
+        let layout = at.or_else(|| self.flows.iter().find(|(f, _)| *f == flow));
+        let number_of = layout.map_or(0, |(_, layout)| *layout);
         let layout = &self.layouts[number_of];
         let start = self.numbers.len();
         let end = start + layout.fields.len();

@@ -41,7 +41,7 @@ pub use fields::column_name;
 #[cfg(feature = "folder")]
 pub use folder::{Stream, table_size};
 pub use info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};
-pub use memory::{Held, in_words};
+pub use memory::{RecordMemory, in_words};
 pub use metric::{FlowMetrics, Metric};
 pub use recorder::{FlowTotals, Recorder};
 pub use rows::{EventKind, EventRow, FlowRow, PacketKind, PacketRow, QueueRow, SampleRow, TABLES};

@@ -5,7 +5,7 @@ use crate::table::Row;
 
 /// Memory of a record, in bytes: its tables, and the data from which its metrics are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct RecordMemory {
     /// The table `samples`.
     pub samples: u64,
     /// The table `queue`.
@@ -18,7 +18,7 @@ pub struct Held {
     pub qlog: u64,
 }
 
-impl Held {
+impl RecordMemory {
     /// The position of each row in its flow, its RTT sorted within its flow and over all flows, and
     /// the memory for sorting.
     const METRICS_OF_SAMPLE: u64 = 36;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn sizes_are_told_in_few_digits() {
-        let told = [
+        let texts = [
             0,
             999,
             1_000,
@@ -88,9 +88,9 @@ mod tests {
             999_500_000,
             u64::MAX,
         ];
-        let told = told.map(in_words);
+        let texts = texts.map(in_words);
         assert_eq!(
-            told,
+            texts,
             [
                 "0 B", "999 B", "1.0 kB", "9.9 MB", "10 MB", "999 MB", "1.0 GB", "18 EB"
             ]
@@ -101,11 +101,11 @@ mod tests {
     fn rows_take_what_their_columns_do() {
         // t, seq, len, window: 8 each; departed, echoed, held: 8 and a bit; flow: 4; kind: 8.
         assert_eq!(PacketRow::TABLE.row_bytes(), 4 * 8 + 3 * 8 + 4 + 8 + 1);
-        let held = Held::rows(2, 10, 3, 4, 5);
+        let held = RecordMemory::rows(2, 10, 3, 4, 5);
         assert_eq!(held.samples, 2 * (SampleRow::TABLE.row_bytes() + 10 + 36));
         assert_eq!(held.queue, 3 * (QueueRow::TABLE.row_bytes() + 16));
         assert_eq!(held.events, 4 * EventRow::TABLE.row_bytes());
         assert_eq!(held.packets, 5 * 69);
-        assert_eq!(Held::rows(u64::MAX, 0, 0, 0, 0).samples, u64::MAX);
+        assert_eq!(RecordMemory::rows(u64::MAX, 0, 0, 0, 0).samples, u64::MAX);
     }
 }

@@ -371,9 +371,10 @@ mod tests {
             recorder.event(event.clone());
         }
         let run = recorder.finish(&[]);
-        let told = run.summary_json();
-        let told = told.get("notes").and_then(|notes| notes.as_array());
-        told.into_iter()
+        let summary = run.summary_json();
+        let summary = summary.get("notes").and_then(|notes| notes.as_array());
+        summary
+            .into_iter()
             .flatten()
             .map(|note| note.as_str().unwrap().to_owned())
             .collect()
@@ -389,9 +390,9 @@ mod tests {
 
     #[test]
     fn a_flow_that_moves_nothing_is_told() {
-        let found = notes(&STALLED, |_| true, &[]);
+        let remarks = notes(&STALLED, |_| true, &[]);
         assert_eq!(
-            found,
+            remarks,
             [
                 "Flow 0 (bbr3) moves nothing for 2 s from 1 s on, 40 round trips, although it has data to send and its \
               links are up"
@@ -405,10 +406,10 @@ mod tests {
         assert!(notes(&arrived, |_| true, &[]).is_empty());
         assert!(notes(&STALLED, |second| !(2..4).contains(&second), &[]).is_empty());
         // One second of it is left: 20 round trips.
-        let found = notes(&STALLED, |second| second != 2, &[]);
+        let remarks = notes(&STALLED, |second| second != 2, &[]);
         assert!(
-            found[0].contains("for 1 s from 2 s on, 20 round trips"),
-            "{found:?}"
+            remarks[0].contains("for 1 s from 2 s on, 20 round trips"),
+            "{remarks:?}"
         );
     }
 
@@ -436,9 +437,9 @@ mod tests {
             (500, 1_300, 9),
             (500, 1_700, 9),
         ];
-        let found = notes(&kept, |_| true, &[]);
+        let remarks = notes(&kept, |_| true, &[]);
         assert_eq!(
-            found,
+            remarks,
             [
                 "The receiver of flow 0 (bbr3) hands over nothing from 1 s to 4 s, while 1.2 MB are acknowledged: the \
               link carries what is not goodput"
@@ -448,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_loss_in_a_slowdown_is_told() {
-        let told = |name: &str, toml: &str, from: &'static str, to: &'static str| {
+        let noted = |name: &str, toml: &str, from: &'static str, to: &'static str| {
             let mut flow = flow_info(0, 0);
             flow.cc = name.into();
             let mut info = run_info(vec![flow]);
@@ -474,16 +475,16 @@ mod tests {
             ("Ramp", ""),
             ("Ramp", "Recovery"),
         ] {
-            assert!(told("ledbat++", "", from, to), "{from}, {to}");
-            assert!(!told(
+            assert!(noted("ledbat++", "", from, to), "{from}, {to}");
+            assert!(!noted(
                 "ledbat++",
                 "loss_in_slowdown = \"threshold\"",
                 from,
                 to
             ));
-            assert!(!told("ledbat", "", from, to));
+            assert!(!noted("ledbat", "", from, to));
         }
-        assert!(!told("ledbat++", "", "Slowdown", "Ramp"));
-        assert!(!told("ledbat++", "", "SlowStart", ""));
+        assert!(!noted("ledbat++", "", "Slowdown", "Ramp"));
+        assert!(!noted("ledbat++", "", "SlowStart", ""));
     }
 }

@@ -10,7 +10,7 @@ use crate::column::{Coding, SoFar};
 use crate::column::{Complete, Kind, NONE, Text, field};
 use crate::fields::FieldColumns;
 use crate::info::{FlowInfo, RunInfo};
-use crate::memory::Held;
+use crate::memory::RecordMemory;
 use crate::packed::Packed;
 use crate::rows::{EventRow, FlowRow, PacketRow, QueueRow, SampleRow};
 use crate::run::Run;
@@ -95,8 +95,8 @@ impl Recorder {
     }
 
     /// Memory of its tables so far when they are read.
-    pub fn held(&self) -> Held {
-        Held::rows(
+    pub fn memory(&self) -> RecordMemory {
+        RecordMemory::rows(
             self.samples.rows() as u64,
             self.field_bytes,
             self.queue.rows() as u64,

@@ -424,17 +424,17 @@ impl<'a> Series<'a> {
                 *most = offered.max(*most);
             }
         }
-        let mut seen = BTreeSet::new();
+        let mut known = BTreeSet::new();
         let mut apart = true;
         for flow in rows.keys().copied().flatten() {
-            apart &= seen.insert(flow);
+            apart &= known.insert(flow);
         }
         let entered = match apart {
             true => rows
                 .values()
                 .fold(0, |sum: u64, most| sum.saturating_add(*most)),
             // Some flows share only a part of their way: what entered is what they have sent.
-            false => (seen.iter().filter_map(|k| self.flows.get(**k)))
+            false => (known.iter().filter_map(|k| self.flows.get(**k)))
                 .try_fold(0, |sum: u64, flow| Some(sum.saturating_add(flow.sent?)))?,
         };
         let passed = entered.saturating_sub(dropped) as f64;
@@ -505,7 +505,7 @@ impl<'a> Series<'a> {
 
     /// The changes that the scenario made.
     pub(crate) fn changes(&self) -> Option<&[Change<'a>]> {
-        let found = || {
+        let find = || {
             let times = self.events.values("t_ns").ok()?;
             let links = self.events.ids("link").ok()?;
             let values = self.events.numbers("value").ok()?;
@@ -525,7 +525,7 @@ impl<'a> Series<'a> {
             };
             Some(changes.filter_map(change).collect())
         };
-        self.changes.get_or_init(found).as_deref()
+        self.changes.get_or_init(find).as_deref()
     }
 }
 

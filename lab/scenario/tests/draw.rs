@@ -15,10 +15,10 @@ const HEAD: &str = "schema = 1\n[run]\nduration = \"5 s\"\n[path]\nrate = \"10 M
 fn drawn(sweep: &str, file: &str) -> Result<Vec<Vec<String>>, String> {
     let text = format!("{HEAD}{sweep}");
     let mut scenario = Scenario::parse(&text, "x.toml", &[], &VOCABULARY)
-        .map_err(|found| format!("{} {:?}", found[0].message, found[0].hint))?;
+        .map_err(|problems| format!("{} {:?}", problems[0].message, problems[0].hint))?;
     scenario
         .populate(|_| Ok(file.to_owned()))
-        .map_err(|found| format!("{} {:?}", found[0].message, found[0].hint))?;
+        .map_err(|problems| format!("{} {:?}", problems[0].message, problems[0].hint))?;
     let axes = scenario.sweep.map_or_else(Vec::new, |sweep| sweep.axes);
     let axis = axes.last().ok_or("no axis")?;
     Ok(axis
@@ -44,35 +44,35 @@ fn quantile(numbers: &[f64], share: f64) -> f64 {
 #[test]
 fn laws_have_the_quantiles_of_their_definitions() {
     // With 4000 draws a quantile in the middle half is within about 4 % of a deviation.
-    let close = |found: f64, wanted: f64, by: f64| {
-        assert!((found - wanted).abs() < by, "{found} is not {wanted}");
+    let close = |value: f64, wanted: f64, by: f64| {
+        assert!((value - wanted).abs() < by, "{value} is not {wanted}");
     };
-    let found = numbers("\"lognormal\", median = \"50 Mbit/s\", sigma = 1.0", 4000);
-    close(quantile(&found, 0.5).ln(), 50_f64.ln(), 0.06);
+    let values = numbers("\"lognormal\", median = \"50 Mbit/s\", sigma = 1.0", 4000);
+    close(quantile(&values, 0.5).ln(), 50_f64.ln(), 0.06);
     // One sigma above: the 84th percentile.
-    close(quantile(&found, 0.841).ln(), 50_f64.ln() + 1.0, 0.09);
-    let found = numbers(
+    close(quantile(&values, 0.841).ln(), 50_f64.ln() + 1.0, 0.09);
+    let values = numbers(
         "\"normal\", mean = \"100 Mbit/s\", deviation = \"10 Mbit/s\"",
         4000,
     );
-    close(quantile(&found, 0.5), 100.0, 0.6);
-    close(quantile(&found, 0.841), 110.0, 0.9);
-    let found = numbers(
+    close(quantile(&values, 0.5), 100.0, 0.6);
+    close(quantile(&values, 0.841), 110.0, 0.9);
+    let values = numbers(
         "\"uniform\", from = \"10 Mbit/s\", to = \"20 Mbit/s\"",
         4000,
     );
-    close(quantile(&found, 0.25), 12.5, 0.3);
-    assert!(found.iter().all(|rate| (10.0..=20.0).contains(rate)));
-    let found = numbers(
+    close(quantile(&values, 0.25), 12.5, 0.3);
+    assert!(values.iter().all(|rate| (10.0..=20.0).contains(rate)));
+    let values = numbers(
         "\"loguniform\", from = \"1 Mbit/s\", to = \"100 Mbit/s\"",
         4000,
     );
-    close(quantile(&found, 0.5), 10.0, 0.8);
-    let found = numbers(
+    close(quantile(&values, 0.5), 10.0, 0.8);
+    let values = numbers(
         "\"normal\", mean = \"1 Mbit/s\", deviation = \"9 Mbit/s\", min = \"2 Mbit/s\"",
         200,
     );
-    assert!(found.iter().all(|rate| *rate >= 2.0));
+    assert!(values.iter().all(|rate| *rate >= 2.0));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn keys_may_share_a_column_and_others_may_be_empty() {
 #[test]
 fn what_cannot_be_drawn_is_said() {
     let column = "path.rate = { draw = \"column\", file = \"p.csv\", column = \"rat\" }\n";
-    for (sweep, file, told) in [
+    for (sweep, file, message) in [
         (
             "[sweep.over]\npath.rate = { draw = \"uniform\", from = \"1 Mbit/s\", to = \"2 Mbit/s\" }\n",
             "",
@@ -193,7 +193,7 @@ fn what_cannot_be_drawn_is_said() {
             "it has more than 1000000 rows",
         ),
     ] {
-        let found = drawn(sweep, file).unwrap_err();
-        assert!(found.contains(told), "{sweep}: {found}");
+        let error = drawn(sweep, file).unwrap_err();
+        assert!(error.contains(message), "{sweep}: {error}");
     }
 }

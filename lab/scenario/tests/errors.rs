@@ -468,8 +468,8 @@ fn a_wrong_point_is_shown_in_its_place() {
     );
     let scenario =
         Scenario::parse(&text, "test.toml", &[], &VOCABULARY).expect("its form is right");
-    let found = scenario.check_sweep(|_| Vec::new());
-    let places: Vec<_> = found
+    let problems = scenario.check_sweep(|_| Vec::new());
+    let places: Vec<_> = problems
         .iter()
         .map(|problem| (problem.line, problem.column, problem.message.as_str()))
         .collect();
@@ -480,8 +480,8 @@ fn a_wrong_point_is_shown_in_its_place() {
     let text = text.replace("flows.1.cc = [\"reno\"]\n", "");
     let scenario =
         Scenario::parse(&text, "test.toml", &[], &VOCABULARY).expect("its form is right");
-    let found = scenario.check_sweep(|_| Vec::new());
-    let places: Vec<_> = found
+    let problems = scenario.check_sweep(|_| Vec::new());
+    let places: Vec<_> = problems
         .iter()
         .map(|p| (p.line, p.column, p.key.as_str()))
         .collect();

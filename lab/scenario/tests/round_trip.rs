@@ -30,13 +30,13 @@ fn parse(text: &str, pairs: &[(&str, &str)]) -> Scenario {
     })
 }
 
-fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+fn files(folder: &Path, paths: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
-            files(&path, found);
+            files(&path, paths);
         } else if path.extension().is_some_and(|ending| ending == "toml") {
-            found.push(path);
+            paths.push(path);
         }
     }
 }
@@ -328,13 +328,13 @@ fn the_resolved_file_says_the_same() {
 
 #[test]
 fn the_committed_scenarios_are_valid_and_say_why_they_exist() {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     files(
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/scenarios")),
-        &mut found,
+        &mut paths,
     );
-    assert!(found.len() >= 13, "{found:?}");
-    for path in found {
+    assert!(paths.len() >= 13, "{paths:?}");
+    for path in paths {
         let text = std::fs::read_to_string(&path).expect("a file");
         let scenario = Scenario::parse(&text, &path.to_string_lossy(), &[], &VOCABULARY)
             .unwrap_or_else(|problems| panic!("{problems:?}"));

@@ -6,7 +6,8 @@ use paceline_experiment::{
 };
 use paceline_path::{Link, Verdict};
 use paceline_record::{
-    EventKind, EventRow, FlowTotals, Held, PacketKind, PacketRow, Recorder, Run, RunInfo, SampleRow,
+    EventKind, EventRow, FlowTotals, PacketKind, PacketRow, RecordMemory, Recorder, Run, RunInfo,
+    SampleRow,
 };
 use paceline_recovery::{Acknowledgment, Segment, SenderStats};
 use paceline_scenario::RecordSection;
@@ -63,8 +64,8 @@ impl Journal {
     }
 
     /// Memory of the record so far.
-    pub fn held(&self) -> Held {
-        self.recorder.held()
+    pub fn memory(&self) -> RecordMemory {
+        self.recorder.memory()
     }
 
     pub fn started(&mut self, now: Instant, flow: u32) {

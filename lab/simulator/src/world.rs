@@ -7,7 +7,7 @@ use paceline_experiment::{
     Change, Choice, Fault, LinkChange, Memory, Plan, Progress, Unbalanced, audit, seed_of,
 };
 use paceline_path::Link;
-use paceline_record::{Held, Recorder, Run};
+use paceline_record::{RecordMemory, Recorder, Run};
 use paceline_recovery::{Acknowledgment, PlainAck, SackBlocks, Segment};
 use paceline_scenario::{LinkKey, Scenario};
 use paceline_units::{Duration, Field, Gain, Instant, Rate};
@@ -279,9 +279,9 @@ impl World {
             self.memory.in_flight = bytes as u64;
         }
         self.looks += 1;
-        self.memory.record = Held {
+        self.memory.record = RecordMemory {
             qlog,
-            ..self.journal.held()
+            ..self.journal.memory()
         };
         Progress {
             passed: self.now.since(Instant::ZERO),
@@ -584,14 +584,14 @@ impl World {
                 self.journal.sent(self.now, id, &segment, verdict);
             }
         }
-        let seen = sender.take_news().then(|| Snapshot::of(sender));
-        debug_assert!(seen.is_some() || Snapshot::of(sender) == flow.snapshot);
+        let snapshot = sender.take_news().then(|| Snapshot::of(sender));
+        debug_assert!(snapshot.is_some() || Snapshot::of(sender) == flow.snapshot);
         let done = sender.is_finished();
         if sent {
             self.offered(index);
         }
-        if let Some(seen) = seen {
-            self.observe(index, seen);
+        if let Some(snapshot) = snapshot {
+            self.observe(index, snapshot);
         }
         if done {
             self.catch_up_flow(index);

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use paceline_experiment::RunError;
-use paceline_record::{Held, Run};
+use paceline_record::{RecordMemory, Run};
 use paceline_scenario::Scenario;
 use proptest::prelude::*;
 
@@ -188,7 +188,7 @@ fn the_caller_is_asked_often_however_much_an_event_does() {
         "{}count = 2000\n",
         one("reno", PLAIN, 2).replacen('\n', "\nrun.sample_interval = \"1 ms\"\n", 1)
     );
-    let row = Held::rows(1, 0, 0, 0, 0).samples;
+    let row = RecordMemory::rows(1, 0, 0, 0, 0).samples;
     let (mut before, mut most, mut calls) = (0, 0, 0);
     let (run, last) = paceline_simulator::run(&parse(&text), 1, &mut |progress| {
         let rows = progress.memory.record.samples / row;

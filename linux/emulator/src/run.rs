@@ -7,7 +7,7 @@ use paceline_experiment::{
     Watch, end_config, seed_of, stack_choices, used,
 };
 use paceline_quic::{EndConfig, Qlog};
-use paceline_record::{Held, Run};
+use paceline_record::{RecordMemory, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::Duration;
 use rustix::event::{PollFd, PollFlags};
@@ -154,9 +154,9 @@ fn memory(plan: &Plan<'_>, so_far: &Progress) -> Memory {
     };
     let (samples, queue) = (each(plan.flows.len()), each(plan.links.len()));
     Memory {
-        record: Held {
+        record: RecordMemory {
             qlog,
-            ..Held::rows(samples, 0, queue, 0, packets)
+            ..RecordMemory::rows(samples, 0, queue, 0, packets)
         },
         in_flight: 0,
         fixed: plan.fixed_memory(),

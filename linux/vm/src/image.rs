@@ -573,8 +573,8 @@ struct Extra {
 /// program that loads them, and this machine's libbpf with its dependencies. Empty if there is no
 /// libbpf: then the guest can do neither.
 fn bbr3_files() -> Vec<Extra> {
-    let found = LIBBPF.iter().map(Path::new).find(|path| path.exists());
-    libraries(found).unwrap_or_default()
+    let path = LIBBPF.iter().map(Path::new).find(|path| path.exists());
+    libraries(path).unwrap_or_default()
 }
 
 fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {

@@ -1,7 +1,7 @@
 //! A run in the machine.
 
 use paceline_experiment::{Backend, Guests, Memory, Plan, Progress, RunError, Unavailable, Watch};
-use paceline_record::{Held, Run};
+use paceline_record::{RecordMemory, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_tcp::packet::receiver;
 use paceline_tcp::settings;
@@ -278,9 +278,9 @@ fn carry_out(
 fn memory(fixed: u64, log_bytes: u64) -> Memory {
     // The log, the rows that are read from it, and the columns.
     const COPIES: u64 = 3;
-    let record = Held {
+    let record = RecordMemory {
         samples: log_bytes.saturating_mul(COPIES),
-        ..Held::default()
+        ..RecordMemory::default()
     };
     Memory {
         record,

@@ -115,7 +115,7 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
         "stream" => STREAM.with(|stream| corpus.extend(stream.whole())),
         _ => {}
     }
-    let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let (next, panics) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -127,7 +127,7 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
                     for nth in first..(first + BATCH).min(count) {
                         let octets = bent(&mut Rng::new(seed.wrapping_add(nth)), &corpus);
                         if panic::catch_unwind(|| read(&octets)).is_err() {
-                            found
+                            panics
                                 .lock()
                                 .expect("no thread panics")
                                 .push((seed.wrapping_add(nth), octets));
@@ -137,8 +137,8 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
             });
         }
     });
-    let found = found.into_inner().expect("no thread panics");
-    for (seed, octets) in &found {
+    let panics = panics.into_inner().expect("no thread panics");
+    for (seed, octets) in &panics {
         let file = out.join(format!("{name}-{seed}"));
         fs::write(&file, octets)?;
         println!(
@@ -146,7 +146,7 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
             file.display()
         );
     }
-    Ok(found.len() as u64)
+    Ok(panics.len() as u64)
 }
 
 /// One of the corpus with some mutations.
@@ -204,9 +204,9 @@ mod tests {
     #[test]
     fn stored_inputs_are_read_or_refused() {
         let accepted = READERS.map(|(name, folder, read)| {
-            let found = files("found", name).expect("what was found");
+            let inputs = files("found", name).expect("what was found");
             let seeds = files("seeds", folder).expect("the seeds");
-            for octets in &found {
+            for octets in &inputs {
                 read(octets);
             }
             let accepted = seeds.iter().filter(|octets| read(octets)).count();
@@ -253,8 +253,8 @@ mod tests {
         let out = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(COUNTS.map(|(name, _)| name).to_vec(), names());
         for (name, count) in COUNTS {
-            let found = bend(name, 1, count, 2, out).expect("a folder");
-            assert_eq!(found, 0, "{name}");
+            let panics = bend(name, 1, count, 2, out).expect("a folder");
+            assert_eq!(panics, 0, "{name}");
         }
     }
 }

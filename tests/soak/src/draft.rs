@@ -32,12 +32,12 @@ impl Draft {
     }
 
     /// Its keys, as [`crate::keys`] names them.
-    pub fn keys(&self, seen: &mut impl FnMut(String)) {
-        keys_of(&self.0, "", seen);
+    pub fn keys(&self, visit: &mut impl FnMut(String)) {
+        keys_of(&self.0, "", visit);
     }
 }
 
-fn keys_of(value: &Json, key: &str, seen: &mut impl FnMut(String)) {
+fn keys_of(value: &Json, key: &str, visit: &mut impl FnMut(String)) {
     match value {
         Json::Object(entries) => {
             let kind = match key.ends_with("queue") {
@@ -53,7 +53,7 @@ fn keys_of(value: &Json, key: &str, seen: &mut impl FnMut(String)) {
                 entries.get("name").and_then(Json::as_str),
             ) {
                 for option in entries.keys() {
-                    seen(format!("cc={name}.{option}"));
+                    visit(format!("cc={name}.{option}"));
                 }
             }
             for (name, inner) in entries {
@@ -62,20 +62,20 @@ fn keys_of(value: &Json, key: &str, seen: &mut impl FnMut(String)) {
                 } else {
                     format!("{at}.{name}")
                 };
-                seen(key.clone());
-                keys_of(inner, &key, seen);
+                visit(key.clone());
+                keys_of(inner, &key, visit);
             }
         }
         Json::Array(entries) => {
             for inner in entries {
-                keys_of(inner, &format!("{key}[]"), seen);
+                keys_of(inner, &format!("{key}[]"), visit);
             }
         }
         Json::String(text) => {
             if key.ends_with(".cc") || key.ends_with(".cc.name") {
-                seen(format!("cc={text}"));
+                visit(format!("cc={text}"));
             }
-            seen(format!("{key}={text}"));
+            visit(format!("{key}={text}"));
         }
         _ => {}
     }

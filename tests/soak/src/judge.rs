@@ -201,9 +201,9 @@ fn round_trip(scenario: &Scenario) -> Result<(), String> {
     let again = paceline_experiment::parse(&scenario.to_toml(), "again.toml", &[]);
     let again =
         again.map_err(|problems| format!("the resolved scenario is refused: {}", problems[0]))?;
-    let mut said = scenario.clone();
-    said.sweep = None;
-    if again != said {
+    let mut expected = scenario.clone();
+    expected.sweep = None;
+    if again != expected {
         return Err("the resolved scenario is read as another".into());
     }
     if again.to_toml() != scenario.to_toml() {

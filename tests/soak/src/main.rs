@@ -248,9 +248,9 @@ fn bent(reader: &str, arguments: &Arguments) -> ExitCode {
         ..
     } = arguments;
     match bend::bend(reader, *seed, *count, *threads, out) {
-        Ok(found) => {
-            println!("{count} inputs from seed {seed} on, {found} made it panic");
-            ExitCode::from(u8::from(found > 0))
+        Ok(panics) => {
+            println!("{count} inputs from seed {seed} on, {panics} made it panic");
+            ExitCode::from(u8::from(panics > 0))
         }
         Err(error) => {
             eprintln!(
@@ -299,7 +299,7 @@ fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
         let wrong = |scenario: &Scenario| {
             let groups = scenario.flows.iter().enumerate();
             let lacking = groups.filter(|(_, group)| !known.contains(&group.cc.name));
-            let told = lacking.map(|(nth, _)| {
+            let messages = lacking.map(|(nth, _)| {
                 scenario.diagnostic(
                     &format!("flows[{nth}].cc"),
                     "the kernel has no such thing",
@@ -309,7 +309,7 @@ fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
             Emulator
                 .check(scenario, &Guests::none())
                 .into_iter()
-                .chain(told)
+                .chain(messages)
                 .collect()
         };
         let Some(draft) = draw_emulated(schema, seed, &known, wrong) else {

@@ -112,17 +112,17 @@ pub fn named(text: &str) -> Vec<String> {
         .filter(|word| !word.is_empty())
         .collect();
     let is_number = |word: &str| word.parse::<f64>().is_ok();
-    let mut found = Vec::new();
+    let mut parts = Vec::new();
     for (place, word) in words.iter().enumerate() {
         if !is_number(word) {
             continue;
         }
-        found.push((*word).to_owned());
+        parts.push((*word).to_owned());
         if let Some(unit) = words.get(place + 1).filter(|next| !is_number(next)) {
-            found.push(format!("{word} {unit}"));
+            parts.push(format!("{word} {unit}"));
         }
     }
-    found
+    parts
 }
 
 #[cfg(test)]

@@ -87,16 +87,16 @@ fn at<'d>(draft: &'d mut Json, steps: &[Step]) -> &'d mut Json {
 }
 
 fn repair(drawer: &mut Drawer<'_>, draft: &mut Json, problem: &Diagnostic, tried: usize) {
-    let (steps, found) = way(draft, &problem.key);
+    let (steps, exists) = way(draft, &problem.key);
     let value = at(draft, &steps);
     let leaf = !(value.is_object() || value.is_array());
-    if found && leaf && problem.kind != Kind::UnknownKey {
-        let told = format!(
+    if exists && leaf && problem.kind != Kind::UnknownKey {
+        let message = format!(
             "{} {}",
             problem.message,
             problem.hint.as_deref().unwrap_or_default()
         );
-        let names = named(&told);
+        let names = named(&message);
         if tried <= 3 && !names.is_empty() {
             // The message repeats the value: not all names are bounds.
             let text = pick(&mut drawer.rng, &names);
@@ -114,7 +114,7 @@ fn repair(drawer: &mut Drawer<'_>, draft: &mut Json, problem: &Diagnostic, tried
             return;
         }
     }
-    if !found
+    if !exists
         && problem.kind == Kind::MissingKey
         && tried <= 2
         && let Some(table) = value.as_object_mut()

@@ -52,33 +52,33 @@ impl Schema {
 /// that a generator has to draw. Controllers have their options outside the schema, and metrics
 /// their names.
 pub fn keys(schema: &Schema) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    walk(schema, schema.root(), "", &mut found);
+    let mut places = BTreeSet::new();
+    walk(schema, schema.root(), "", &mut places);
     for spec in controllers() {
-        found.insert(format!("cc={}", spec.name));
-        found.extend(
+        places.insert(format!("cc={}", spec.name));
+        places.extend(
             spec.options()
                 .map(|option| format!("cc={}.{}", spec.name, option.name)),
         );
     }
-    found.extend(
+    places.extend(
         METRICS
             .iter()
             .map(|metric| format!("expect.{}", metric.name)),
     );
-    found
+    places
 }
 
-fn walk(schema: &Schema, node: &Json, key: &str, found: &mut BTreeSet<String>) {
+fn walk(schema: &Schema, node: &Json, key: &str, places: &mut BTreeSet<String>) {
     let (node, _) = schema.resolve(node);
     for form in schema.forms(node) {
         let (form, _) = schema.resolve(form);
         if !std::ptr::eq(form, node) && (form.get("anyOf").is_some() || form.get("oneOf").is_some())
         {
-            walk(schema, form, key, found);
+            walk(schema, form, key, places);
         }
         if let Some(word) = form["const"].as_str() {
-            found.insert(format!("{key}={word}"));
+            places.insert(format!("{key}={word}"));
         }
         for word in form["enum"]
             .as_array()
@@ -86,7 +86,7 @@ fn walk(schema: &Schema, node: &Json, key: &str, found: &mut BTreeSet<String>) {
             .flatten()
             .filter_map(Json::as_str)
         {
-            found.insert(format!("{key}={word}"));
+            places.insert(format!("{key}={word}"));
         }
         // A queue's options depend on its kind.
         let kind = form["properties"]["kind"]["const"].as_str();
@@ -97,11 +97,11 @@ fn walk(schema: &Schema, node: &Json, key: &str, found: &mut BTreeSet<String>) {
             } else {
                 format!("{at}.{name}")
             };
-            found.insert(key.clone());
-            walk(schema, inner, &key, found);
+            places.insert(key.clone());
+            walk(schema, inner, &key, places);
         }
         if form["items"].is_object() {
-            walk(schema, &form["items"], &format!("{key}[]"), found);
+            walk(schema, &form["items"], &format!("{key}[]"), places);
         }
     }
 }

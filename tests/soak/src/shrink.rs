@@ -31,7 +31,7 @@ pub fn shrink(draft: &Draft, most: usize, mut fails: impl FnMut(&Draft) -> bool)
 
 /// The paths of all values inside: the outermost first, the last of a list before the others.
 fn places(value: &Json) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     let mut open = vec![(String::new(), value)];
     while !open.is_empty() {
         let mut inner = Vec::new();
@@ -54,10 +54,10 @@ fn places(value: &Json) -> Vec<String> {
                 _ => {}
             }
         }
-        found.extend(inner.iter().map(|(at, _)| at.clone()));
+        all.extend(inner.iter().map(|(at, _)| at.clone()));
         open = inner;
     }
-    found
+    all
 }
 
 fn remove(value: &mut Json, pointer: &str) -> bool {

@@ -53,11 +53,11 @@ impl Page for Tab {
             text.as_ptr(),
             text.len(),
         );
-        let said = || INPUT.with_borrow(|input| String::from_utf8_lossy(input).into_owned());
+        let returned = || INPUT.with_borrow(|input| String::from_utf8_lossy(input).into_owned());
         match (thrown, name) {
-            (0, CONSTRUCTOR) => Ok(said()),
+            (0, CONSTRUCTOR) => Ok(returned()),
             (0, _) => Ok(String::new()),
-            _ => Err(said()),
+            _ => Err(returned()),
         }
     }
 }
@@ -66,7 +66,7 @@ impl Page for Tab {
 /// `asleep` says whether only its name is known, for checks.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_bring(asleep: bool) {
-    answer(|laboratory, source| {
+    respond(|laboratory, source| {
         let guest = (!source.is_empty()).then(|| Script::new(Tab { asleep }, source));
         laboratory.bring(guest.map(|guest| Arc::new(guest) as _));
         Vec::new()
@@ -76,10 +76,10 @@ pub extern "C" fn paceline_bring(asleep: bool) {
 /// The calls of the page's class: [`script::interface`].
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_interface() {
-    answer(|_, _| script::interface().to_string().into_bytes());
+    respond(|_, _| script::interface().to_string().into_bytes());
 }
 
-fn answer(act: impl FnOnce(&mut Laboratory, &str) -> Vec<u8>) {
+fn respond(act: impl FnOnce(&mut Laboratory, &str) -> Vec<u8>) {
     let text = INPUT.with_borrow(|input| String::from_utf8_lossy(input).into_owned());
     let given = LABORATORY.with_borrow_mut(|laboratory| act(laboratory, &text));
     OUTPUT.set(given);
@@ -95,7 +95,7 @@ pub extern "C" fn paceline_input(bytes: usize) -> *mut u8 {
     })
 }
 
-/// The address of the last answer.
+/// The address of the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_output() -> *const u8 {
     OUTPUT.with_borrow(|output| output.as_ptr())
@@ -110,13 +110,13 @@ pub extern "C" fn paceline_output_len() -> usize {
 /// Checks a scenario: [`Laboratory::check`].
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_check() {
-    answer(|laboratory, text| laboratory.check(text).to_string().into_bytes());
+    respond(|laboratory, text| laboratory.check(text).to_string().into_bytes());
 }
 
 /// During a run, the page receives the rows of these columns, `TABLE.COLUMN` line by line.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_follow() {
-    answer(|_, names| {
+    respond(|_, names| {
         FOLLOWED.set(names.lines().map(str::to_owned).collect());
         Vec::new()
     });
@@ -125,15 +125,15 @@ pub extern "C" fn paceline_follow() {
 /// Runs a scenario: [`Laboratory::run`].
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_run() {
-    let mut told = 0;
+    let mut reported = 0;
     let followed = FOLLOWED.with_borrow(Vec::clone);
     let mut rows = vec![0; followed.len()];
-    answer(|laboratory, text| {
+    respond(|laboratory, text| {
         let run = laboratory.run(text, &mut |progress, record| {
             // About fifty times per run: each is a call into the page.
             let part = 50 * progress.passed.as_nanos() / progress.total.as_nanos().max(1);
-            if part > told {
-                told = part;
+            if part > reported {
+                reported = part;
                 for ((column, name), from) in (0..).zip(&followed).zip(&mut rows) {
                     let next = record.numbers(name, *from).unwrap_or_default();
                     *from += next.len();
@@ -154,17 +154,17 @@ pub extern "C" fn paceline_run() {
 /// A column of the last run, `TABLE.COLUMN`: [`Laboratory::column`].
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_column() {
-    answer(|laboratory, text| laboratory.column(text));
+    respond(|laboratory, text| laboratory.column(text));
 }
 
 /// The digest of the last run: [`Laboratory::digest`].
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_digest() {
-    answer(|laboratory, _| laboratory.digest().into_bytes());
+    respond(|laboratory, _| laboratory.digest().into_bytes());
 }
 
 /// The JSON Schema of scenarios.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_schema() {
-    answer(|_, _| paceline_experiment::schema_json().into_bytes());
+    respond(|_, _| paceline_experiment::schema_json().into_bytes());
 }

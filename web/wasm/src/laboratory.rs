@@ -90,10 +90,10 @@ impl Laboratory {
     /// A column of the last run, named `TABLE.COLUMN`: 64-bit floats in the byte order of this
     /// machine, NaN for null; for text a JSON array of words. Empty if there is none.
     pub fn column(&self, name: &str) -> Vec<u8> {
-        let found = name
+        let numbers = name
             .split_once('.')
             .and_then(|(table, column)| self.run.as_ref()?.column(table, column));
-        found.map(|column| written(&column)).unwrap_or_default()
+        numbers.map(|column| written(&column)).unwrap_or_default()
     }
 
     /// The digest of the last run's tables, empty if there is none.
@@ -222,8 +222,8 @@ mod tests {
         for (name, part) in names.iter().zip(parts) {
             let all = floats(&laboratory.column(name));
             let bits = |cells: &[f64]| cells.iter().map(|cell| cell.to_bits()).collect::<Vec<_>>();
-            let seen = all.get(..part.len()).unwrap();
-            assert_eq!(bits(&part), bits(seen), "{name}");
+            let prefix = all.get(..part.len()).unwrap();
+            assert_eq!(bits(&part), bits(prefix), "{name}");
             assert!(part.len() > all.len() / 2, "{name}");
         }
     }
@@ -235,8 +235,8 @@ mod tests {
         assert_eq!(checked["about"], "One flow");
         assert_eq!(checked["total_ns"], 1_000_000_000_u64);
         assert!(laboratory.digest().is_empty());
-        let answer = laboratory.run(SMALL, &mut on);
-        assert!(answer["summary"]["metrics"]["utilisation_ratio"].as_f64() > Some(0.8));
+        let result = laboratory.run(SMALL, &mut on);
+        assert!(result["summary"]["metrics"]["utilisation_ratio"].as_f64() > Some(0.8));
         let floats = laboratory.column("samples.t_ns");
         let last = floats
             .last_chunk::<8>()
@@ -262,17 +262,17 @@ mod tests {
             (&json!(11), &json!("flows[0].cc"))
         );
         let stack = SMALL.replace("cc = \"bbr3\"", "cc = \"bbr3\"\nstack = \"quinn\"");
-        let answer = laboratory.run(&stack, &mut on);
+        let result = laboratory.run(&stack, &mut on);
         // Other crates in a workspace build may enable the stacks.
-        let refused = answer["problems"][0]["message"].as_str();
+        let message = result["problems"][0]["message"].as_str();
         assert!(
-            refused.is_none_or(|said| said.contains("no QUIC stacks")),
-            "{answer}"
+            message.is_none_or(|message| message.contains("no QUIC stacks")),
+            "{result}"
         );
         laboratory.memory = 5_000_000;
         let long = SMALL.replace("\"1 s\"", "\"100 s\"\nsample_interval = \"1 ms\"");
-        let said = laboratory.run(&long, &mut on)["problems"][0]["message"].to_string();
-        assert!(said.contains("a page may take 5.0 MB"), "{said}");
+        let message = laboratory.run(&long, &mut on)["problems"][0]["message"].to_string();
+        assert!(message.contains("a page may take 5.0 MB"), "{message}");
         assert!(laboratory.digest().is_empty());
     }
 }

@@ -205,16 +205,16 @@ impl<P: Page + 'static> Guest for Script<P> {
             fields: Vec::new(),
             next: Arc::new(AtomicU32::new(0)),
         };
-        let refused = |message| GuestError {
+        let guest_error = |message| GuestError {
             message,
             ..GuestError::default()
         };
-        let (_, said, _) = class.make(&guest_trial()).map_err(refused)?;
-        class.described = serde_json::from_str(&said)
-            .map_err(|error| refused(format!("`mine` cannot be read: {error}")))?;
+        let (_, text, _) = class.make(&guest_trial()).map_err(guest_error)?;
+        class.described = serde_json::from_str(&text)
+            .map_err(|error| guest_error(format!("`mine` cannot be read: {error}")))?;
         if class.described.fields.len() > SLOTS {
             let message = format!("`mine` shows more than {SLOTS} numbers in its state");
-            return Err(refused(message));
+            return Err(guest_error(message));
         }
         class.phases = (class.described.phases.iter())
             .map(|name| interned(name))
@@ -242,9 +242,10 @@ impl<P: Page> Class<P> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut slots = [f64::NAN; SLOTS];
         config.fill(&mut slots);
-        let said = (self.page).call((CONSTRUCTOR, 0), number, &mut slots, &self.options);
-        let said = said.map_err(|error| format!("`mine` failed in constructor: {error}"))?;
-        Ok((number, said, slots))
+        let described = (self.page).call((CONSTRUCTOR, 0), number, &mut slots, &self.options);
+        let described =
+            described.map_err(|error| format!("`mine` failed in constructor: {error}"))?;
+        Ok((number, described, slots))
     }
 }
 
@@ -282,9 +283,9 @@ struct Object<P> {
 }
 
 impl<P: Page> Object<P> {
-    fn told(&self, method: Method, slots: &mut Slots) -> Result<String, String> {
-        let told = (self.page).call(call_of(method), self.number, slots, "");
-        told.map_err(|error| format!("`mine` failed in {}: {error}", method.name()))
+    fn call_page(&self, method: Method, slots: &mut Slots) -> Result<String, String> {
+        let output = (self.page).call(call_of(method), self.number, slots, "");
+        output.map_err(|error| format!("`mine` failed in {}: {error}", method.name()))
     }
 
     fn decide(&self, after: &str, slots: &Slots) -> Result<Decisions, String> {
@@ -351,13 +352,13 @@ impl<P: Page> Instance for Object<P> {
             }
             Arguments::Mss(mss) => slots[0] = mss.slot(),
         }
-        self.told(method, &mut slots)?;
+        self.call_page(method, &mut slots)?;
         self.decide(method.name(), &slots).map(Some)
     }
 
     fn state(&self, fields: &[Field]) -> Result<Vec<Value>, String> {
         let mut slots = [f64::NAN; SLOTS];
-        self.told(Method::State, &mut slots)?;
+        self.call_page(Method::State, &mut slots)?;
         let values = fields.iter().zip(slots).map(|(field, value)| {
             let whole = match value.is_nan() {
                 true => u64::MAX,
@@ -447,19 +448,19 @@ mod tests {
     fn run(text: &str, page: Halving) -> (Laboratory, Json) {
         let mut laboratory = Laboratory::default();
         laboratory.bring(Some(Arc::new(Script::new(page, "class"))));
-        let answer = laboratory.run(text, &mut |_, _| ControlFlow::Continue(()));
-        (laboratory, answer)
+        let result = laboratory.run(text, &mut |_, _| ControlFlow::Continue(()));
+        (laboratory, result)
     }
 
     #[test]
     fn a_class_of_the_page_controls_a_flow() {
-        let (laboratory, answer) = run(TEXT, Halving::default());
-        let metrics = &answer["summary"]["metrics"];
+        let (laboratory, result) = run(TEXT, Halving::default());
+        let metrics = &result["summary"]["metrics"];
         assert!(
             metrics["utilisation_ratio"].as_f64() > Some(0.8),
-            "{answer}"
+            "{result}"
         );
-        assert_eq!(answer["summary"]["guests"][0]["language"], "javascript");
+        assert_eq!(result["summary"]["guests"][0]["language"], "javascript");
         assert!(!laboratory.column("samples.half_bytes").is_empty());
         let (options, _) = run(
             &TEXT.replace("\"mine\"", "{ name = \"mine\", beta = 0.5 }"),
@@ -475,10 +476,10 @@ mod tests {
                 throws_in: Some(call),
                 ..Halving::default()
             };
-            let (_, answer) = run(TEXT, page);
-            let said = answer["problems"].to_string();
+            let (_, result) = run(TEXT, page);
+            let problems = result["problems"].to_string();
             let wanted = format!("failed in {call}: out of ideas");
-            assert!(said.contains(&wanted), "{said}");
+            assert!(problems.contains(&wanted), "{problems}");
         }
     }
 

@@ -74,14 +74,14 @@ mod tests {
             steps in prop::collection::vec((0u32..4, 0u64..100), 1..200), window in 1u32..12,
         ) {
             let mut filter = MaxFilter::default();
-            let mut seen: Vec<(u32, u64)> = Vec::new();
+            let mut samples: Vec<(u32, u64)> = Vec::new();
             let mut now = 0;
             for (gap, value) in steps {
                 now += gap;
-                seen.push((now, value));
+                samples.push((now, value));
                 let got = filter.update(now, window, value);
                 // An estimate of the maximum: the retained value may be younger than the window.
-                let highest = seen.iter().filter(|s| now - s.0 < window).map(|s| s.1).max().unwrap();
+                let highest = samples.iter().filter(|s| now - s.0 < window).map(|s| s.1).max().unwrap();
                 prop_assert!(got >= value && got <= highest);
             }
         }

@@ -160,9 +160,9 @@ impl Cubic {
     /// Moves the epoch forward by the time since the last event: it excludes the time in which the
     /// window was not updated (4.2, 5.8).
     fn hold_clock(&mut self, now: Instant) {
-        let held = now.since(self.last_event);
+        let pause = now.since(self.last_event);
         if let Some(start) = &mut self.epoch.epoch_start {
-            *start += held;
+            *start += pause;
         }
     }
 

@@ -217,7 +217,7 @@ impl LedbatPlusPlus {
                 self.window.set(self.window.bytes.max(self.ssthresh));
                 self.phase = Phase::CongestionAvoidance;
                 if let Base::Window(window) = &mut self.base {
-                    window.seen = now;
+                    window.stamp = now;
                 }
             }
         }

@@ -191,8 +191,8 @@ mod tests {
         assert!(police(&mut policer, &mut sk, 100, 20).is_some());
         // 100 packets in 100 ms.
         let bw = (BW_UNIT / 1_000) as u32;
-        let found = policer.bw().unwrap_or(0);
-        assert!(found.abs_diff(bw) < bw / 2, "{found} of {bw}");
+        let estimate = policer.bw().unwrap_or(0);
+        assert!(estimate.abs_diff(bw) < bw / 2, "{estimate} of {bw}");
         let mut rounds = 1;
         while !policer.has_served(&sk) {
             rounds += 1;

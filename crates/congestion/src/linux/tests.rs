@@ -295,13 +295,13 @@ fn path<C: Controller>(controller: C, buffer: Duration) -> Path<C> {
 }
 
 fn field(controller: &impl Controller, wanted: &str) -> Option<Value> {
-    let mut found = None;
+    let mut shown = None;
     controller.visit_state(&mut crate::Visitor::each(&mut |name, value| {
         if name == wanted {
-            found = Some(value);
+            shown = Some(value);
         }
     }));
-    found
+    shown
 }
 
 /// Runs 15 s and checks the properties of every version.
@@ -362,7 +362,7 @@ fn history(
 ) -> Vec<std::string::String> {
     let controller = crate::build(name, &config(), options).unwrap_or_else(|e| panic!("{e:?}"));
     let mut path = path(controller, Duration::from_millis(10));
-    let mut seen = Vec::new();
+    let mut times = Vec::new();
     for tenth in 1..=150 {
         path.run(Instant::from_nanos(tenth * Duration::NANOS_PER_SEC / 10));
         let mut now = std::format!("{:?} {}", path.controller.cwnd(), path.controller.phase());
@@ -375,10 +375,10 @@ fn history(
                     now += &std::format!(" {name}={value:?}");
                 }
             }));
-        seen.push(now);
+        times.push(now);
     }
     assert!(path.lost > 100, "{}", path.lost);
-    seen
+    times
 }
 
 #[test]

@@ -193,8 +193,8 @@ impl Controller for Swift {
         let Some(network) = ack.network_rtt else {
             return;
         };
-        let held = ack.receiver_delay.unwrap_or(Duration::ZERO);
-        let rtt = network + held;
+        let endpoint = ack.receiver_delay.unwrap_or(Duration::ZERO);
+        let rtt = network + endpoint;
         self.rtt = rtt;
         let acked = (u128::from(ack.newly_acked.get()) << BITS) / u128::from(self.mss);
         let acked = u64::try_from(acked).unwrap_or(u64::MAX);
@@ -205,12 +205,12 @@ impl Controller for Swift {
             .on_ack(ack.now, rtt, self.fabric_delay, target, acked, p);
         if ack.receiver_delay.is_some() {
             let smooth = match self.endpoint_delay {
-                None => held,
+                None => endpoint,
                 Some(old) => {
                     let weight = p.endpoint_ewma;
                     let kept =
                         Gain::from_millionths(Gain::SCALE.saturating_sub(weight.millionths()));
-                    old * kept + held * weight
+                    old * kept + endpoint * weight
                 }
             };
             self.endpoint_delay = Some(smooth);

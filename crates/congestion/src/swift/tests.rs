@@ -34,7 +34,7 @@ fn plain(window: u64, more: &[(&str, OptionValue)]) -> Swift {
     )
 }
 
-fn ack(at: u64, rtt: u64, held: Option<u64>) -> Ack {
+fn ack(at: u64, rtt: u64, delay: Option<u64>) -> Ack {
     Ack {
         now: Instant::ZERO + us(at),
         sample: RateSample::default(),
@@ -54,8 +54,8 @@ fn ack(at: u64, rtt: u64, held: Option<u64>) -> Ack {
         una_advanced: true,
         delayed: false,
         one_way_delay: None,
-        network_rtt: Some(us(rtt) - us(held.unwrap_or(0))),
-        receiver_delay: held.map(us),
+        network_rtt: Some(us(rtt) - us(delay.unwrap_or(0))),
+        receiver_delay: delay.map(us),
         ece: false,
     }
 }

@@ -111,16 +111,16 @@ impl Flow {
     }
 
     pub fn state(&self, name: &str) -> Value {
-        let mut found = None;
+        let mut shown = None;
         self.controller
             .visit_state(&mut paceline_congestion::Visitor::each(
                 &mut |key, value| {
                     if key == name {
-                        found = Some(value);
+                        shown = Some(value);
                     }
                 },
             ));
-        found.expect("a known field")
+        shown.expect("a known field")
     }
 
     pub fn bytes(&self, name: &str) -> u64 {

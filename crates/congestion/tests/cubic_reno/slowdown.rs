@@ -79,10 +79,10 @@ fn the_other_is_that_of_bbr() {
     for name in ["reno", "cubic"] {
         let mut flow = flow(name, "bbr-style");
         step(&mut flow);
-        let seen = flow.now;
+        let stamp = flow.now;
         flow.rtt = RTT * 2;
         let (begin, window) = until(&mut flow, true);
-        let late = begin.since(seen + Duration::from_secs(10));
+        let late = begin.since(stamp + Duration::from_secs(10));
         assert!(late <= flow.rtt / 100, "{name} {late:?}");
         assert_eq!(flow.cwnd(), 4 * MSS, "{name}");
         let (end, _) = until(&mut flow, false);

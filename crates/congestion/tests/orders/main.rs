@@ -53,16 +53,16 @@ fn drawn(seed: u64) -> Path {
 /// timeout extends: the rate is that of the rest of the time.
 fn check(name: &str, path: &Path, outcome: &Outcome) {
     let calm = !path.story.contains(&OUTAGE);
-    let told = format!("{name}: {outcome:?} over {path:?}");
-    assert!(!calm || outcome.stall < Duration::from_secs(4), "{told}");
+    let context = format!("{name}: {outcome:?} over {path:?}");
+    assert!(!calm || outcome.stall < Duration::from_secs(4), "{context}");
     let packet = Rate::from_delivery(Bytes::new(1200), path.rtt + quic::MAX_ACK_DELAY);
     let least = packet.min(Rate::from_bps(path.rate.bps() / 10));
     let silent = if calm { Duration::ZERO } else { outcome.silent };
     let received = outcome.goodput.volume_in(LENGTH);
-    assert!(received >= least.volume_in(LENGTH - silent), "{told}");
+    assert!(received >= least.volume_in(LENGTH - silent), "{context}");
     assert!(
         outcome.goodput.bps() <= path.rate.bps() * 101 / 100,
-        "{told}"
+        "{context}"
     );
 }
 
@@ -96,7 +96,7 @@ fn two_outages_leave_the_rest_of_the_time() {
 fn compare(paths: &[Path], bounded: bool) -> (u32, u32) {
     println!("| controller | goodput, after : before | least | most | lost before | lost after |");
     println!("|---|---|---|---|---|---|");
-    let (mut seen, mut apart) = ((0, 0), Vec::new());
+    let (mut totals, mut apart) = ((0, 0), Vec::new());
     for recipe in recipes() {
         let name = recipe.name();
         let mut ratios = Vec::new();
@@ -107,7 +107,7 @@ fn compare(paths: &[Path], bounded: bool) -> (u32, u32) {
             check(name, path, &after);
             ratios.push(after.goodput.bps() as f64 / before.goodput.bps() as f64);
             lost = (lost.0 + before.lost, lost.1 + after.lost);
-            seen = (seen.0 + after.persistent, seen.1 + after.spurious);
+            totals = (totals.0 + after.persistent, totals.1 + after.spurious);
         }
         let count = paths.len() as f64;
         let (before, after) = (lost.0 / count, lost.1 / count);
@@ -128,7 +128,7 @@ fn compare(paths: &[Path], bounded: bool) -> (u32, u32) {
         }
     }
     assert!(apart.is_empty(), "too far apart: {apart:?}");
-    seen
+    totals
 }
 
 /// The same paths, with ACKs as QUIC's receivers send them: of every packet or of every second.
@@ -138,10 +138,10 @@ fn late_losses_cost_little() {
         .map(drawn)
         .filter(|path| path.ack_every <= 2)
         .collect();
-    let seen = compare(&paths, true);
+    let totals = compare(&paths, true);
     assert!(
-        seen.0 > 0 && seen.1 > 0,
-        "persistent congestion and spurious losses: {seen:?}"
+        totals.0 > 0 && totals.1 > 0,
+        "persistent congestion and spurious losses: {totals:?}"
     );
 }
 

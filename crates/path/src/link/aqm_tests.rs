@@ -372,10 +372,10 @@ proptest! {
         }
         prop_assert_eq!(&arrived[0], &arrived[1]);
         prop_assert_eq!(links[0].counters(), links[1].counters());
-        let told = std::iter::from_fn(|| links[1].next_drop()).collect::<Vec<_>>();
-        prop_assert!(told.is_sorted_by_key(|(at, ..)| *at));
+        let reported = std::iter::from_fn(|| links[1].next_drop()).collect::<Vec<_>>();
+        prop_assert!(reported.is_sorted_by_key(|(at, ..)| *at));
         let counters = *links[1].counters();
-        prop_assert_eq!(told.len() as u64 + refused / 2, counters.dropped().packets);
+        prop_assert_eq!(reported.len() as u64 + refused / 2, counters.dropped().packets);
         prop_assert_eq!(offered / 2, counters.offered.packets);
     }
 }

@@ -73,7 +73,7 @@ fn while_the_window_grows_fewer_of_the_first_segments_count() {
 #[test]
 fn what_fills_a_gap_is_read_a_buffer_at_a_time() {
     // Of a thousand segments behind a filled gap, those acknowledged at once.
-    let answered = |held: u64| {
+    let answered = |gap_segments: u64| {
         let mut receiver = Receiver::new(ReceiverConfig {
             quick_acks: 0,
             window_growth: true,
@@ -83,11 +83,11 @@ fn what_fills_a_gap_is_read_a_buffer_at_a_time() {
         for number in 0..10 {
             receiver.on_segment(at(20), &full(number, 10));
         }
-        for number in 11..11 + held {
+        for number in 11..11 + gap_segments {
             receiver.on_segment(at(30), &full(number, 20));
         }
         receiver.on_segment(at(60), &full(10, 50));
-        let behind = 11 + held;
+        let behind = 11 + gap_segments;
         let mut answered = |number| receiver.on_segment(at(61), &full(number, 51)).is_some();
         (behind..behind + 1000)
             .filter(|&number| answered(number))

@@ -100,7 +100,7 @@ proptest! {
         config in config(),
         controller in controller(),
         data in prop::collection::vec(delays(), 1..60),
-        answers in prop::collection::vec(delays(), 1..60),
+        acks in prop::collection::vec(delays(), 1..60),
         writes in prop::collection::vec((0_u64..400, 1_u64..60_000), 1..5),
         sack_delay in 0_u64..5,
         pushed in any::<bool>(),
@@ -111,12 +111,12 @@ proptest! {
             script.push(vec![Duration::from_millis(20)]);
             move |number: u64| script[number as usize % script.len()].clone()
         };
-        let (data, answers) = (script(data), script(answers));
+        let (data, acks) = (script(data), script(acks));
         let mut world = World::with(
             SenderConfig { push: pushed, ..config },
             controller,
             |number, _: &_| data(number),
-            |number, _: &_| answers(number),
+            |number, _: &_| acks(number),
         );
         world.receiver = Receiver::new(ReceiverConfig {
             sack_delay: ms(sack_delay),
@@ -152,7 +152,7 @@ proptest! {
         controller in controller(),
         config in config(),
         data in prop::collection::vec(delays(), 1..60),
-        answers in prop::collection::vec(delays(), 1..60),
+        acks in prop::collection::vec(delays(), 1..60),
         steady in 10_u64..200,
         paused in 0_u64..400,
     ) {
@@ -161,12 +161,12 @@ proptest! {
             let delays = script.get(number as usize).cloned();
             delays.unwrap_or_else(|| vec![Duration::from_millis(20)])
         };
-        let (data, answers) = (script(data), script(answers));
+        let (data, acks) = (script(data), script(acks));
         let mut world = World::with(
             config,
             controller,
             |number, _: &_| data(number),
-            |number, _: &_| answers(number),
+            |number, _: &_| acks(number),
         );
         world.compares = true;
         for _ in 0..2 {
@@ -208,7 +208,7 @@ proptest! {
         world.sender.close();
         prop_assert!(world.run(at(10_000_000)));
         prop_assert!(world.plain > 0);
-        prop_assert_eq!(world.plain, world.answers_taken);
+        prop_assert_eq!(world.plain, world.acks_taken);
     }
 
     /// However long and badly the network has failed: once it works, the flow makes progress within

@@ -393,11 +393,11 @@ fn needless_retransmissions_are_undone_by_duplicates() {
         22 | 23 => vec![ms(59)],
         _ => vec![ms(20)],
     };
-    let answers = |_: u64, ack: &Acknowledgment| {
+    let acks = |_: u64, ack: &Acknowledgment| {
         let filled = ack.ack >= 23_000 && ack.sent < at(100);
         if filled { vec![] } else { vec![ms(20)] }
     };
-    let mut world = World::new(Window::new(20), data, answers);
+    let mut world = World::new(Window::new(20), data, acks);
     run(&mut world, 200);
     assert_eq!(world.sender.stats().undo_count, 1);
     assert_eq!(world.sender.stats().spurious_packets, 2);
@@ -405,14 +405,14 @@ fn needless_retransmissions_are_undone_by_duplicates() {
 
 #[test]
 fn acknowledgments_may_be_lost() {
-    let answers = |number: u64, _: &Acknowledgment| {
+    let acks = |number: u64, _: &Acknowledgment| {
         if number.is_multiple_of(3) {
             vec![ms(20)]
         } else {
             vec![]
         }
     };
-    let mut world = World::new(Window::new(20), direct, answers);
+    let mut world = World::new(Window::new(20), direct, acks);
     run(&mut world, 200);
     assert_eq!(world.sender.stats().lost_packets, 0);
 }

@@ -142,7 +142,7 @@ impl Controller for Window {
 
 enum Packet {
     Data(Segment),
-    Answer(Acknowledgment),
+    Ack(Acknowledgment),
 }
 
 /// The delays after which copies of a packet arrive; none: it is lost.
@@ -154,12 +154,12 @@ pub(super) struct World<D, A> {
     pub now: Instant,
     pub sent: Vec<Segment>,
     data: D,
-    answers: A,
+    acks: A,
     wire: BTreeMap<(Instant, u64), Packet>,
     count: u64,
-    answered: u64,
+    acks_sent: u64,
     /// Acknowledgments that the sender has processed, and how many of them were plain.
-    pub answers_taken: u64,
+    pub acks_taken: u64,
     pub plain: u64,
     /// Whether both paths of a plain one are compared.
     pub compares: bool,
@@ -171,11 +171,11 @@ where
     A: FnMut(u64, &Acknowledgment) -> Delays,
 {
     /// `data` and `answers` receive the number of each packet sent, from 0.
-    pub(super) fn new(controller: Window, data: D, answers: A) -> Self {
-        Self::with(SenderConfig::default(), controller, data, answers)
+    pub(super) fn new(controller: Window, data: D, acks: A) -> Self {
+        Self::with(SenderConfig::default(), controller, data, acks)
     }
 
-    pub(super) fn with(config: SenderConfig, controller: Window, data: D, answers: A) -> Self {
+    pub(super) fn with(config: SenderConfig, controller: Window, data: D, acks: A) -> Self {
         let config = SenderConfig { mss: MSS, ..config };
         Self {
             sender: Sender::new(config, controller, Instant::ZERO, None),
@@ -183,11 +183,11 @@ where
             now: Instant::ZERO,
             sent: Vec::new(),
             data,
-            answers,
+            acks,
             wire: BTreeMap::new(),
             count: 0,
-            answered: 0,
-            answers_taken: 0,
+            acks_sent: 0,
+            acks_taken: 0,
             plain: 0,
             compares: false,
         }
@@ -200,26 +200,26 @@ where
         }
     }
 
-    fn answer(&mut self, answer: Option<Acknowledgment>) {
-        if let Some(answer) = answer {
-            let delays = (self.answers)(self.answered, &answer);
-            self.answered += 1;
-            self.carry(delays, || Packet::Answer(answer));
+    fn send_ack(&mut self, ack: Option<Acknowledgment>) {
+        if let Some(ack) = ack {
+            let delays = (self.acks)(self.acks_sent, &ack);
+            self.acks_sent += 1;
+            self.carry(delays, || Packet::Ack(ack));
         }
     }
 
     /// An acknowledgment arrives. If both paths are compared, the fast path of a plain one must
     /// give the same result as the general path.
-    fn acknowledge(&mut self, answer: &Acknowledgment) {
-        let plain = answer.blocks.is_empty() && self.sender.is_plain(answer);
+    fn acknowledge(&mut self, ack: &Acknowledgment) {
+        let plain = ack.blocks.is_empty() && self.sender.is_plain(ack);
         self.plain += u64::from(plain);
-        self.answers_taken += 1;
+        self.acks_taken += 1;
         let general = (self.compares && plain).then(|| {
             let mut general = self.sender.clone();
-            general.process(self.now, answer);
+            general.process(self.now, ack);
             general
         });
-        self.sender.on_ack(self.now, answer);
+        self.sender.on_ack(self.now, ack);
         if let Some(general) = general {
             assert_eq!(self.sender.state(), general.state());
             let events = |sender: &Sender<Window>| {
@@ -276,16 +276,16 @@ where
                 match entry.remove() {
                     Packet::Data(segment) => {
                         let before = self.receiver.before_segment(next, &segment);
-                        self.answer(before);
-                        let answer = self.receiver.on_segment(next, &segment);
-                        self.answer(answer);
+                        self.send_ack(before);
+                        let ack = self.receiver.on_segment(next, &segment);
+                        self.send_ack(ack);
                     }
-                    Packet::Answer(answer) => self.acknowledge(&answer),
+                    Packet::Ack(ack) => self.acknowledge(&ack),
                 }
                 assert_eq!(self.sender.audit(), Ok(()));
             }
-            let answer = self.receiver.on_timer(next);
-            self.answer(answer);
+            let ack = self.receiver.on_timer(next);
+            self.send_ack(ack);
             if self.sender.next_timer().is_some_and(|timer| timer <= next) {
                 self.sender.on_timer(next);
                 assert_eq!(self.sender.audit(), Ok(()));

@@ -38,17 +38,17 @@ fn direct<T>(_: u64, _: &T) -> Delays {
     vec![ms(20)]
 }
 
-/// Packets sent from 100 ms until `until` are held until then, and then arrive one by one every 5
+/// Packets sent from 100 ms until `until` are delayed until then, and then arrive one by one every 5
 /// ms; of the packets sent in that time, `lost` (by sequence, in segments) are lost once.
 fn spike(until: Instant, lost: &[u64]) -> impl FnMut(u64, &Segment) -> Delays + '_ {
     let mut free = Instant::ZERO;
     move |_, segment| {
-        let held = segment.sent >= at(100) && segment.sent < until;
-        if held && !segment.retransmission && lost.contains(&(segment.seq / 1000)) {
+        let delayed = segment.sent >= at(100) && segment.sent < until;
+        if delayed && !segment.retransmission && lost.contains(&(segment.seq / 1000)) {
             return vec![];
         }
         let arrival = segment.sent + ms(20);
-        let arrival = if held { arrival.max(until) } else { arrival };
+        let arrival = if delayed { arrival.max(until) } else { arrival };
         let arrival = arrival.max(free);
         if segment.sent >= at(100) {
             free = arrival + ms(5);
@@ -58,14 +58,14 @@ fn spike(until: Instant, lost: &[u64]) -> impl FnMut(u64, &Segment) -> Delays + 
 }
 
 /// Ten segments a window; after a timeout it grows as in slow start.
-fn world<D, A>(config: SenderConfig, data: D, answers: A) -> World<D, A>
+fn world<D, A>(config: SenderConfig, data: D, acks: A) -> World<D, A>
 where
     D: FnMut(u64, &Segment) -> Delays,
     A: FnMut(u64, &Acknowledgment) -> Delays,
 {
     let mut controller = Window::new(10);
     controller.slow_start = true;
-    let mut world = World::with(config, controller, data, answers);
+    let mut world = World::with(config, controller, data, acks);
     world.receiver = Receiver::new(ReceiverConfig {
         ack_every: 1,
         ..ReceiverConfig::default()
@@ -279,13 +279,13 @@ fn a_spurious_timeout_is_undone_by_the_duplicate() {
         9 => vec![ms(250)],
         _ => vec![ms(20)],
     };
-    let answers = |_: u64, ack: &Acknowledgment| {
+    let acks = |_: u64, ack: &Acknowledgment| {
         let first_copy = ack.ack == 10_000 && ack.blocks.duplicate().is_none();
         if first_copy { vec![] } else { vec![ms(20)] }
     };
     let mut controller = Window::new(10);
     controller.slow_start = true;
-    let mut world = World::with(config, controller, data, answers);
+    let mut world = World::with(config, controller, data, acks);
     world.sender.write(at(0), 10_000);
     assert!(world.run(at(5000)));
     let stats = world.sender.stats();
@@ -469,8 +469,8 @@ fn after_a_paced_timeout(recovery: crate::Recovery) -> Vec<u64> {
     let first = world.sent.iter().position(|segment| segment.retransmission);
     let sent = &world.sent[first.unwrap()..];
     let echoed = sent[1].sent;
-    let answered = |segment: &&Segment| segment.sent < echoed + ms(20);
-    let numbers = sent[1..].iter().take_while(answered);
+    let early = |segment: &&Segment| segment.sent < echoed + ms(20);
+    let numbers = sent[1..].iter().take_while(early);
     numbers.map(|segment| segment.seq / 1000).collect()
 }
 

@@ -37,7 +37,7 @@ fn is_reduction(event: &&Event) -> bool {
 
 /// The segments sent on each of the acknowledgments of the first flight: new segments and
 /// retransmissions.
-fn answers(sent: &[Segment]) -> Vec<(usize, usize)> {
+fn acknowledged(sent: &[Segment]) -> Vec<(usize, usize)> {
     (40..60)
         .map(|millis| {
             let now = sent.iter().filter(|segment| segment.sent == at(millis));
@@ -56,7 +56,7 @@ fn fifteen_of_twenty(recovery: Recovery) -> Vec<(usize, usize)> {
     let mut world = World::with(config(recovery), controller, flight(&lost), direct);
     world.sender.write_unlimited(at(0));
     world.run(at(60));
-    answers(&world.sent).split_off(15)
+    acknowledged(&world.sent).split_off(15)
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn one_loss_of_twenty_halves_the_window_by_waiting() {
     let mut world = World::with(config(Recovery::Sack), controller, flight(&[0]), direct);
     world.sender.write_unlimited(at(0));
     world.run(at(60));
-    let sent = answers(&world.sent);
+    let sent = acknowledged(&world.sent);
     // N N R, then pipe falls from 19 to 11 with nothing sent, then one for one.
     assert_eq!(sent[1..4], [(1, 0), (1, 0), (0, 1)]);
     assert_eq!(sent[4..12], [(0, 0); 8]);
@@ -315,11 +315,11 @@ fn what_was_declared_lost_and_arrives_counts_for_too_short_an_interval() {
         let mut controller = Window::new(20);
         controller.reduced = u64::from(MSS) * 40;
         controller.recovery = RecoveryWindow::Controller;
-        let held = |number, _: &Segment| match number {
+        let delayed = |number, _: &Segment| match number {
             20..39 => vec![ms(70)],
             _ => vec![ms(20)],
         };
-        let mut world = World::with(config, controller, held, direct);
+        let mut world = World::with(config, controller, delayed, direct);
         world.sender.write(at(0), 40_000);
         world.run(at(90));
         world.sender.write(at(90), 40_000);

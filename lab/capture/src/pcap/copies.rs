@@ -74,7 +74,7 @@ impl Copies {
             let all = self.data.iter().rev();
             all.take_while(move |passed| now.since(passed.at) <= within)
         };
-        let found = match self.telling(id) {
+        let original = match self.distinct(id) {
             Some(id) => {
                 let mut first = recent(IDENTIFIED);
                 let first = first.find(|one| one.holds(start, end - start, id))?;
@@ -82,7 +82,7 @@ impl Copies {
             }
             None => covers(recent(short).filter(|one| one.is_like(tcp)), start, end),
         };
-        found.map(|at| now.since(at))
+        original.map(|at| now.since(at))
     }
 
     /// The same of a packet without data that acknowledges nothing new. Receivers repeat an ACK
@@ -95,7 +95,7 @@ impl Copies {
         id: Option<u16>,
         short: Duration,
     ) -> Option<Duration> {
-        let id = self.telling(id);
+        let id = self.distinct(id);
         let within = match (id, tcp.syn || tcp.fin || tcp.rst) {
             (Some(_), _) => IDENTIFIED,
             (None, true) => short,
@@ -107,8 +107,8 @@ impl Copies {
             .iter()
             .rev()
             .take_while(|(.., at)| now.since(*at) <= within);
-        let found = recent.find(|(one, of, _)| (id.is_none() || *of == id) && one == tcp);
-        found.map(|(.., at)| now.since(*at))
+        let original = recent.find(|(one, of, _)| (id.is_none() || *of == id) && one == tcp);
+        original.map(|(.., at)| now.since(*at))
     }
 
     /// Copies follow after this time, in either direction.
@@ -141,22 +141,22 @@ impl Copies {
         }
     }
 
-    /// An identification that tells packets apart.
-    pub fn telling(&self, id: Option<u16>) -> Option<u16> {
+    /// An identification that distinguishes packets.
+    pub fn distinct(&self, id: Option<u16>) -> Option<u16> {
         id.filter(|id| *id != 0 && self.varied)
     }
 }
 
 /// The time of the earliest of the latest packets that together hold all bytes of a range.
 fn covers<'a>(packets: impl Iterator<Item = &'a Passed>, start: u64, end: u64) -> Option<Instant> {
-    let mut held = Ranges::default();
+    let mut covered = Ranges::default();
     let mut packets = packets.filter(|one| one.start < end && start < one.end);
     if start >= end {
         return Some(Instant::ZERO);
     }
     let last = packets.find(|one| {
-        held.add(one.start, one.end - one.start);
-        held.has(start, end)
+        covered.add(one.start, one.end - one.start);
+        covered.has(start, end)
     });
     last.map(|one| one.at)
 }

@@ -198,7 +198,7 @@ impl Side {
                 let base = self.base.unwrap_or(self.begin);
                 self.tracker.acknowledged().saturating_sub(base)
             }
-            false => self.tracker.seen().total(),
+            false => self.tracker.passed().total(),
         }
     }
 
@@ -214,7 +214,7 @@ impl Side {
 
     /// Bytes of data in the capture, each once.
     pub fn carried(&self) -> u64 {
-        self.tracker.seen().total()
+        self.tracker.passed().total()
     }
 
     pub fn is_answered(&self) -> bool {
@@ -230,9 +230,9 @@ impl Side {
             true => self.tracker.origin(),
             false => self.begin,
         };
-        let seen = self.tracker.seen();
-        let missing = seen.missing(from, self.tracker.acknowledged());
-        missing.iter().map(|(from, to)| to - from).sum::<u64>() + seen.joined()
+        let passed = self.tracker.passed();
+        let missing = passed.missing(from, self.tracker.acknowledged());
+        missing.iter().map(|(from, to)| to - from).sum::<u64>() + passed.joined()
     }
 
     pub fn vantage(&self) -> Vantage {
@@ -315,7 +315,7 @@ impl Side {
         self.crowded.1 += u64::from(waiting >= CROWD * u64::from(self.full().min(PACKET)));
         (self.last, self.sent) = (Some(now), Some(now));
         let late = match start < highest {
-            true => self.tracker.seen().missing(start, end.min(highest)),
+            true => self.tracker.passed().missing(start, end.min(highest)),
             false => Vec::new(),
         };
         if start >= highest {
@@ -498,9 +498,9 @@ impl Side {
     /// The sender echoes one. If the segment acknowledges nothing new, and no data has arrived since
     /// the timestamp passed, it may have waited for the application (RFC 7323 section 4).
     fn on_echo(&mut self, now: Instant, echo: u32, advances: bool, data: Option<Instant>) {
-        let found = self.stamps.iter().position(|(stamp, ..)| *stamp == echo);
-        let found = found.and_then(|place| self.stamps.drain(..=place).next_back());
-        if let Some((_, first, last)) = found {
+        let sent = self.stamps.iter().position(|(stamp, ..)| *stamp == echo);
+        let sent = sent.and_then(|place| self.stamps.drain(..=place).next_back());
+        if let Some((_, first, last)) = sent {
             let sample = now.since(first);
             let is_busy = advances || data.is_some_and(|data| data > last);
             if is_busy || self.idle.is_none_or(|most| sample <= most) {
@@ -619,8 +619,8 @@ impl Connection {
     /// The time from a side's packet to the effect of its loss, at least.
     fn rtt(&self, side: usize) -> Option<Duration> {
         let (there, back) = (self.sides[side].there.least, self.sides[side].back.least);
-        let seen = there.zip(back).map(|(there, back)| there + back);
-        seen.max(self.handshake)
+        let sum = there.zip(back).map(|(there, back)| there + back);
+        sum.max(self.handshake)
     }
 
     /// The time since a packet of which this is a copy.
@@ -630,12 +630,12 @@ impl Connection {
         let short = rtt.map_or(COPIED_UNKNOWN, |rtt| (rtt / REORDERING).min(COPIED));
         let (start, end) = own.tracker.span(tcp);
         if start < end && !tcp.syn {
-            let again = own.tracker.seen().has(start, end);
-            let found = || own.copies.has_data(now, tcp, id, (start, end), short);
-            return again.then(found).flatten();
+            let again = own.tracker.passed().has(start, end);
+            let copy = || own.copies.has_data(now, tcp, id, (start, end), short);
+            return again.then(copy).flatten();
         }
-        let found = || own.copies.has_bare(now, tcp, id, short);
-        (!other.advances(tcp)).then(found).flatten()
+        let copy = || own.copies.has_bare(now, tcp, id, short);
+        (!other.advances(tcp)).then(copy).flatten()
     }
 
     fn on_syn(&mut self, now: Instant, from: usize, tcp: &Tcp) {

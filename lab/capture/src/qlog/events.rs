@@ -43,7 +43,7 @@ pub struct Event {
 
 /// A file's information other than its events.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Info {
     pub version: String,
     pub events: u64,
     /// Events without time or name.
@@ -56,7 +56,7 @@ pub struct Seen {
 pub fn read(
     source: &Source<'_>,
     mut each: impl FnMut(&Head, &Event) -> bool,
-) -> Result<Seen, CaptureError> {
+) -> Result<Info, CaptureError> {
     let limit = MOST.min(source.memory / TAKES).max(1 << 20);
     let left = Rc::new(Cell::new(limit));
     let text = Text {
@@ -87,7 +87,7 @@ pub fn read(
         None => return Err(CaptureError::empty("it is empty")),
     };
     left.set(limit);
-    let mut seen = Seen {
+    let mut info = Info {
         version: ["qlog_version", "file_schema"]
             .iter()
             .find_map(|key| first.get(key)?.as_str())
@@ -97,7 +97,7 @@ pub fn read(
             .take(80)
             .collect(),
         cut: ends_early,
-        ..Seen::default()
+        ..Info::default()
     };
     let mut whole = first;
     if let Some(Value::Array(traces)) = whole.get_mut("traces").map(Value::take) {
@@ -110,7 +110,7 @@ pub fn read(
             for raw in raw.iter_mut().flat_map(Value::as_array_mut).flatten() {
                 source.check()?;
                 let event = event(&head, last, raw.take());
-                seen.odd += u64::from(event.is_none());
+                info.odd += u64::from(event.is_none());
                 if let Some(event) = event {
                     last = event.nanos;
                     events.push((number, event));
@@ -121,12 +121,12 @@ pub fn read(
         // Each trace starts from zero; the record holds them in parallel.
         events.sort_by_key(|(_, event)| event.nanos);
         for (number, event) in &events {
-            seen.events += 1;
+            info.events += 1;
             if !heads.get(*number).is_some_and(|head| each(head, event)) {
                 break;
             }
         }
-        return Ok(seen);
+        return Ok(info);
     }
     let head = Head::new(0, whole.get("trace").unwrap_or(&whole), &whole);
     let mut last = head.reference;
@@ -137,13 +137,13 @@ pub fn read(
         match raw {
             Ok(raw) => match event(&head, last, raw) {
                 Some(event) => {
-                    seen.events += 1;
+                    info.events += 1;
                     last = event.nanos;
                     if !each(&head, &event) {
                         break;
                     }
                 }
-                None => seen.odd += 1,
+                None => info.odd += 1,
             },
             Err(error) => {
                 source.check()?;
@@ -155,8 +155,8 @@ pub fn read(
             }
         }
     }
-    seen.cut = cut;
-    Ok(seen)
+    info.cut = cut;
+    Ok(info)
 }
 
 /// The events of a file with one JSON text that ends early.

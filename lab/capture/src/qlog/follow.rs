@@ -6,7 +6,7 @@ use paceline_record::SampleRow;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 use serde_json::Value;
 
-use crate::build::Told;
+use crate::build::FlowSummary;
 use crate::qlog::events::{Event, number_of};
 use crate::ranges::Ranges;
 
@@ -77,7 +77,7 @@ impl Direction {
             .sum()
     }
 
-    fn seen(&mut self, now: Instant) {
+    fn touch(&mut self, now: Instant) {
         self.first.get_or_insert(now);
         self.last = Some(now);
     }
@@ -110,7 +110,7 @@ pub struct Connection {
     scale: u64,
     pub has_metrics: bool,
     pub counting: Counting,
-    tells_in_flight: Option<u64>,
+    reported_in_flight: Option<u64>,
     cwnd: Option<u64>,
     pacing: Option<u64>,
     rtt: Option<Duration>,
@@ -146,7 +146,7 @@ impl Connection {
     pub fn settle(&mut self) {
         self.counting = match (self.has_frames, self.has_acks) {
             (true, _) => Counting::Frames,
-            (false, false) if self.tells_in_flight.is_some() => Counting::InFlight,
+            (false, false) if self.reported_in_flight.is_some() => Counting::InFlight,
             (false, _) => Counting::Packets,
         };
         if let (Some(answered), Some(rtt)) = (self.answered, self.least_rtt) {
@@ -180,7 +180,7 @@ impl Connection {
         direction.first.zip(direction.last)
     }
 
-    pub fn told(&self, sent: bool) -> Told {
+    pub fn summary(&self, sent: bool) -> FlowSummary {
         let direction = if sent { &self.sent } else { &self.received };
         let counters = match sent {
             true => vec![
@@ -190,12 +190,12 @@ impl Connection {
             ],
             false => vec![("sent_packets", direction.packets)],
         };
-        Told {
+        FlowSummary {
             base_rtt: self.min_rtt,
             mss: u32::try_from(direction.largest).unwrap_or(u32::MAX),
             goodput: self.carried(sent),
             counters,
-            ..Told::default()
+            ..FlowSummary::default()
         }
     }
 
@@ -216,7 +216,7 @@ impl Connection {
         let measured = after.is_none_or(|after| self.measured.is_some_and(|at| at > after));
         SampleRow {
             cwnd_bytes: self.cwnd.map(Bytes::new),
-            in_flight_bytes: Bytes::new(self.tells_in_flight.unwrap_or(self.in_flight)),
+            in_flight_bytes: Bytes::new(self.reported_in_flight.unwrap_or(self.in_flight)),
             pacing_bps: self.pacing.map(Rate::from_bps),
             rtt_ns: self.rtt.filter(|_| measured),
             srtt_ns: self.srtt,
@@ -296,7 +296,7 @@ impl Connection {
         let of_data = len > 0 || list(data, "frames").is_empty();
         let at = self.sent.bytes;
         if of_data {
-            self.sent.seen(now);
+            self.sent.touch(now);
             self.packets_sent += 1;
             self.retransmitted += u64::from(again);
             self.sent.bytes += if len > 0 { len } else { size };
@@ -348,7 +348,7 @@ impl Connection {
         let mut did = Vec::new();
         let nothing_named = list(data, "frames").is_empty();
         if len > 0 || nothing_named {
-            self.received.seen(now);
+            self.received.touch(now);
             self.received.packets += 1;
             let length = if len > 0 { len } else { size };
             did.push(Did::Received {
@@ -463,8 +463,8 @@ impl Connection {
         let window = amount(&["congestion_window", "cwnd", "current_cwnd"]);
         self.cwnd = finite(window).or(self.cwnd);
         self.pacing = amount(&["pacing_rate"]).or(self.pacing);
-        self.tells_in_flight = amount(&["bytes_in_flight"]).or(self.tells_in_flight);
-        let known = self.lost_bytes + self.tells_in_flight.unwrap_or(self.sent.bytes);
+        self.reported_in_flight = amount(&["bytes_in_flight"]).or(self.reported_in_flight);
+        let known = self.lost_bytes + self.reported_in_flight.unwrap_or(self.sent.bytes);
         let cleared = self.sent.bytes.saturating_sub(known);
         if cleared > self.cleared {
             self.cleared = cleared;

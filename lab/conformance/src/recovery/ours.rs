@@ -25,8 +25,8 @@ pub fn play(script: &Script, recovery: Recovery) -> Vec<Transmission> {
             sender.write(now, write.segments * u64::from(MSS));
             send(&mut sender, &mut peer, now);
         }
-        while let Some(answer) = peer.poll(now) {
-            sender.on_ack(now, &answer);
+        while let Some(ack) = peer.poll(now) {
+            sender.on_ack(now, &ack);
             send(&mut sender, &mut peer, now);
         }
         if sender.next_timer().is_some_and(|timer| timer <= now) {

@@ -25,7 +25,7 @@ pub struct Peer<'a> {
     packets: u64,
     /// Transmissions of each segment, and acknowledgments, so far.
     counts: BTreeMap<u64, u64>,
-    answers: u64,
+    acks: u64,
     /// When the path may deliver the next segment.
     free: Instant,
     /// The highest acknowledgment that has arrived.
@@ -36,7 +36,7 @@ pub struct Peer<'a> {
 #[derive(Debug)]
 enum Packet {
     Data(Segment),
-    Answer(Acknowledgment),
+    Ack(Acknowledgment),
 }
 
 impl<'a> Peer<'a> {
@@ -57,7 +57,7 @@ impl<'a> Peer<'a> {
             on_the_way: BTreeMap::new(),
             packets: 0,
             counts: BTreeMap::new(),
-            answers: 0,
+            acks: 0,
             free: Instant::ZERO,
             acked: 0,
             log: Vec::new(),
@@ -106,18 +106,18 @@ impl<'a> Peer<'a> {
     /// Continues until an acknowledgment reaches the sender, or until `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Acknowledgment> {
         while let Some(time) = self.next_event().filter(|time| *time <= now) {
-            if let Some(answer) = self.receiver.on_timer(time) {
-                self.answer(time, answer);
+            if let Some(ack) = self.receiver.on_timer(time) {
+                self.send_ack(time, ack);
                 continue;
             }
             match self.on_the_way.pop_first() {
-                Some((_, Packet::Answer(answer))) => {
-                    self.acked = self.acked.max(answer.ack);
-                    return Some(answer);
+                Some((_, Packet::Ack(ack))) => {
+                    self.acked = self.acked.max(ack.ack);
+                    return Some(ack);
                 }
                 Some((_, Packet::Data(segment))) => {
-                    if let Some(answer) = self.receiver.on_segment(time, &segment) {
-                        self.answer(time, answer);
+                    if let Some(ack) = self.receiver.on_segment(time, &segment) {
+                        self.send_ack(time, ack);
                     }
                 }
                 None => {}
@@ -142,13 +142,13 @@ impl<'a> Peer<'a> {
         self.packets += 1;
     }
 
-    fn answer(&mut self, now: Instant, mut answer: Acknowledgment) {
-        if !self.script.dsack && answer.blocks.dsack {
-            let held: Vec<Block> = answer.blocks.held().to_vec();
-            answer.blocks = SackBlocks::from_iter(held);
+    fn send_ack(&mut self, now: Instant, mut ack: Acknowledgment) {
+        if !self.script.dsack && ack.blocks.dsack {
+            let sacked: Vec<Block> = ack.blocks.held().to_vec();
+            ack.blocks = SackBlocks::from_iter(sacked);
         }
-        self.answers += 1;
-        let number = self.answers;
+        self.acks += 1;
+        let number = self.acks;
         let lost = self
             .script
             .drop_acks
@@ -158,7 +158,7 @@ impl<'a> Peer<'a> {
             return;
         }
         let arrives = now + self.script.rtt / 2 + extra(&self.script.delay_acks, number, 1);
-        self.carry(arrives, Packet::Answer(answer));
+        self.carry(arrives, Packet::Ack(ack));
     }
 
     fn is_black(&self, now: Instant) -> bool {

@@ -228,7 +228,7 @@ impl Judged<'_> {
 
     /// The gains, read off the bursts that neither the window nor the application limits.
     fn gains(&self) -> Vec<Check> {
-        let mut found: Vec<Burst> = Vec::new();
+        let mut groups: Vec<Burst> = Vec::new();
         let episodes = episodes(self.followed.moments.iter().map(State::of));
         let mut limited: Vec<State> = Vec::new();
         let (moments, mss) = (&self.followed.moments, f64::from(self.recording.mss));
@@ -258,7 +258,7 @@ impl Judged<'_> {
             }
             if settled && is_free && !is_pause && !moment.app_limited {
                 let ratio = bytes / gap as f64 * 1e9 / pace.max(1.0);
-                found.push(Burst {
+                groups.push(Burst {
                     state: State::of(moment),
                     episode: episodes[index],
                     gain: ratio * moment.gain,
@@ -269,7 +269,7 @@ impl Judged<'_> {
             }
         }
         let check = |id, section, requires, state, least: f64, tolerance: f64| {
-            let of: Vec<_> = found.iter().filter(|burst| burst.state == state).collect();
+            let of: Vec<_> = groups.iter().filter(|burst| burst.state == state).collect();
             let nominal = moments.iter().filter(|moment| State::of(moment) == state);
             // Of a state that the shadow never was in no gain is known.
             let bounds = median(nominal.map(|moment| moment.gain).collect())
@@ -779,9 +779,9 @@ impl Judged<'_> {
             .filter(|window| !window.changes)
             .collect();
         let is_bad = |window: &&&Window| !window.did.is_allowed();
-        let found = steady
+        let windows = steady
             .windows(6)
             .find(|six| six.iter().filter(is_bad).count() >= 5)?;
-        found.iter().find(is_bad).map(|window| window.at)
+        windows.iter().find(is_bad).map(|window| window.at)
     }
 }

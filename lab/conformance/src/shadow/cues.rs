@@ -77,21 +77,21 @@ impl Shadow<'_> {
         let Some(srtt) = self.srtt.filter(|_| self.followed.is_loss_based()) else {
             return;
         };
-        let SlowStart::Look(at, was_slow) = self.slow_start else {
+        let SlowStart::CheckAt(at, was_slow) = self.slow_start else {
             return;
         };
         let slow = matches!(self.controller.phase(), "SlowStart" | "CSS");
         if was_slow != slow {
-            self.slow_start = SlowStart::Look(now + srtt, slow);
+            self.slow_start = SlowStart::CheckAt(now + srtt, slow);
         } else if now >= at {
-            self.slow_start = SlowStart::Look(now + srtt, slow);
+            self.slow_start = SlowStart::CheckAt(now + srtt, slow);
             self.look_at_slow_start(now, srtt, slow);
         }
     }
 
     /// A loss ends slow start for all.
     pub(super) fn end_slow_start(&mut self, now: Instant) {
-        if let (SlowStart::Look(..), Some(srtt), true) =
+        if let (SlowStart::CheckAt(..), Some(srtt), true) =
             (self.slow_start, self.srtt, self.followed.is_loss_based())
         {
             let slow = matches!(self.controller.phase(), "SlowStart" | "CSS");

@@ -90,18 +90,18 @@ impl Followed {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Status {
     Out,
     Delivered,
     Lost,
     Moot,
 }
 
-/// Whether the flow's first slow start is looked at again.
+/// Whether the flow's first slow start is checked again.
 #[derive(Clone, Copy)]
 pub(super) enum SlowStart {
     /// At this time, or when the shadow is no longer in slow start, or is again.
-    Look(Instant, bool),
+    CheckAt(Instant, bool),
     Over,
 }
 
@@ -134,7 +134,7 @@ pub(super) struct Shadow<'a> {
     pub(super) controller: AnyController,
     delivery: Delivery,
     pub(super) tokens: Vec<PacketState>,
-    fates: Vec<Fate>,
+    statuses: Vec<Status>,
     pub(super) in_flight: u64,
     /// Transmissions that will be lost, or sent again before they are delivered; oldest first.
     doubtful: VecDeque<u32>,
@@ -164,7 +164,7 @@ pub(super) struct Shadow<'a> {
     round_end: u32,
     /// The end of the last probe: time and round.
     pub(super) rested: (u64, u64),
-    /// The probe that is due now was not seen.
+    /// The probe that is due now was not observed.
     pub(super) is_overdue: bool,
     pub(super) slow_start: SlowStart,
     /// The probe that begins now is too early.
@@ -208,7 +208,7 @@ pub fn follow(
         is_early: false,
         controller,
         tokens: Vec::with_capacity(recording.sent.len()),
-        fates: Vec::with_capacity(recording.sent.len()),
+        statuses: Vec::with_capacity(recording.sent.len()),
         in_flight: 0,
         doubtful: VecDeque::new(),
         newest: [None; 3],
@@ -230,7 +230,7 @@ pub fn follow(
         round_end: 0,
         rested: (recording.begins(), 0),
         is_overdue: false,
-        slow_start: SlowStart::Look(begins, true),
+        slow_start: SlowStart::CheckAt(begins, true),
         probed_rtt: recording.begins(),
         followed: Followed {
             name: recipe.name(),
@@ -265,7 +265,7 @@ impl Shadow<'_> {
         let sent = self.recording.sent[number as usize];
         // The latest time at which its last transmission was marked.
         if let Some(previous) = sent.previous
-            && self.fates[previous as usize] == Fate::Out
+            && self.statuses[previous as usize] == Status::Out
             && !self.is_probe(previous, now)
         {
             self.give_up(now, previous);
@@ -289,15 +289,15 @@ impl Shadow<'_> {
         self.last_sent = Some(sent.at);
         let is_moot = sent.moot.is_some() && sent.acked.is_none();
         let resent = sent.next.map(|next| &self.recording.sent[next as usize]);
-        // Delivered, and sent again before: its sender held it lost.
+        // Delivered, and sent again before: its sender considered it lost.
         let exonerated = sent.acked.is_some() && resent.is_some();
         if !is_moot && (sent.acked.is_none() || exonerated) {
             self.doubtful.push_back(number);
         }
         // Sent after its ACK: no other will take it out of what is in flight.
         let is_late = is_moot && sent.previous.is_none();
-        self.fates
-            .push(if is_late { Fate::Moot } else { Fate::Out });
+        self.statuses
+            .push(if is_late { Status::Moot } else { Status::Out });
         if !is_late {
             self.in_flight += u64::from(sent.size);
         }
@@ -387,12 +387,12 @@ impl Shadow<'_> {
         for &number in delivered {
             let sent = &recording.sent[number as usize];
             newly_acked += u64::from(sent.size);
-            match self.fates[number as usize] {
-                Fate::Out => self.in_flight -= u64::from(sent.size),
-                Fate::Lost => self.marked.1 += 1,
-                Fate::Delivered | Fate::Moot => {}
+            match self.statuses[number as usize] {
+                Status::Out => self.in_flight -= u64::from(sent.size),
+                Status::Lost => self.marked.1 += 1,
+                Status::Delivered | Status::Moot => {}
             }
-            self.fates[number as usize] = Fate::Delivered;
+            self.statuses[number as usize] = Status::Delivered;
             self.missing.remove(&sent.start);
             let token = self.tokens[number as usize];
             self.delivery
@@ -468,11 +468,11 @@ impl Shadow<'_> {
         let mut next = self.recording.sent[number as usize].next;
         while let Some(copy) = next {
             let sent = &self.recording.sent[copy as usize];
-            if let Some(fate) = self.fates.get_mut(copy as usize)
-                && *fate == Fate::Out
+            if let Some(status) = self.statuses.get_mut(copy as usize)
+                && *status == Status::Out
                 && sent.moot == Some(event)
             {
-                *fate = Fate::Moot;
+                *status = Status::Moot;
                 self.in_flight -= u64::from(sent.size);
             }
             next = sent.next;
@@ -516,12 +516,12 @@ impl Shadow<'_> {
         while let Some(&number) = self.doubtful.front() {
             let sent = &self.recording.sent[number as usize];
             let is_old = now.since(Instant::from_nanos(sent.at)) > patience;
-            match self.fates[number as usize] {
-                Fate::Out if sent.next.is_none() && is_old => {
+            match self.statuses[number as usize] {
+                Status::Out if sent.next.is_none() && is_old => {
                     self.lose(now, number);
                     self.enter(now);
                 }
-                Fate::Out => break,
+                Status::Out => break,
                 _ => drop(self.doubtful.pop_front()),
             }
         }
@@ -537,11 +537,11 @@ impl Shadow<'_> {
     }
 
     fn lose(&mut self, now: Instant, number: u32) {
-        if self.fates[number as usize] != Fate::Out {
+        if self.statuses[number as usize] != Status::Out {
             return;
         }
         let sent = &self.recording.sent[number as usize];
-        self.fates[number as usize] = Fate::Lost;
+        self.statuses[number as usize] = Status::Lost;
         self.in_flight -= u64::from(sent.size);
         self.newly_lost += u64::from(sent.size);
         self.marked.0 += 1;

@@ -208,8 +208,8 @@ fn did(
         Some((at, in_flight, window)) if at >= middle.at => (in_flight, window),
         _ => (middle.in_flight, middle.window),
     };
-    let held = (in_flight as f64 - allows as f64) / mss;
-    let is_limited = beyond.max(held) > -(0.07 * window).max(3.0);
+    let excess = (in_flight as f64 - allows as f64) / mss;
+    let is_limited = beyond.max(excess) > -(0.07 * window).max(3.0);
     let did = if beyond > (0.02 * window).max(3.0) {
         Did::TooMuch
     } else if measured > allowed * (1.0 + TOLERANCE + least) {

@@ -367,15 +367,15 @@ fn hybrid(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
         let size = length.checked_mul(width as usize)?.min(bytes.len());
         let (packed, rest) = bytes.split_at_checked(size)?;
         bytes = rest;
-        let (mut packed, mut bits, mut held) = (packed.iter(), 0_u64, 0);
+        let (mut packed, mut bits, mut count) = (packed.iter(), 0_u64, 0);
         for _ in 0..length.checked_mul(8)?.min(left) {
-            while held < width {
-                bits |= u64::from(*packed.next()?) << held;
-                held += 8;
+            while count < width {
+                bits |= u64::from(*packed.next()?) << count;
+                count += 8;
             }
             numbers.push((bits & ((1 << width) - 1)) as u32);
             bits >>= width;
-            held -= width;
+            count -= width;
         }
     }
     Some(numbers)

@@ -33,7 +33,7 @@ pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<(), ParquetError
         let (at, end) = place(column)
             .filter(|(_, end)| *end <= length)
             .ok_or_else(|| wrong("lies outside of the file".to_owned()))?;
-        let said = u64::try_from(column.uncompressed_size()).unwrap_or(0);
+        let declared = u64::try_from(column.uncompressed_size()).unwrap_or(0);
         let (mut at, mut bytes) = (at, 0_u64);
         reader.seek(SeekFrom::Start(at))?;
         while at < end {
@@ -46,9 +46,9 @@ pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<(), ParquetError
                 .map_err(|error| wrong(format!("has a bad page: {error}")))?;
             at = end - header.left;
             bytes = bytes.saturating_add(page.uncompressed);
-            if bytes > said || page.compressed > end - at {
+            if bytes > declared || page.compressed > end - at {
                 return Err(wrong(format!(
-                    "has pages of {bytes} bytes and more, and says {said}"
+                    "has pages of {bytes} bytes and more, and says {declared}"
                 )));
             }
             if page.encoding == Some(DELTA_BYTE_ARRAY) {
@@ -105,8 +105,8 @@ impl<R: BufRead + Seek> Header<'_, R> {
                 }
                 (field, Value::Struct) => {
                     let of = KINDS.iter().find(|(kind, _)| *kind == field);
-                    let found = self.inside(of.map(|(_, encoding)| *encoding), 0)?;
-                    encoding = found.or(encoding);
+                    let inner = self.inside(of.map(|(_, encoding)| *encoding), 0)?;
+                    encoding = inner.or(encoding);
                 }
                 _ => {}
             }
@@ -126,15 +126,15 @@ impl<R: BufRead + Seek> Header<'_, R> {
         if depth > 8 {
             return Err(damaged("it is nested too deeply"));
         }
-        let (mut found, mut last) = (None, 0);
+        let (mut value, mut last) = (None, 0);
         while let Some((field, kind)) = self.field(&mut last)? {
             match self.value(kind)? {
-                Value::Number(number) if Some(field) == wanted => found = Some(number),
+                Value::Number(number) if Some(field) == wanted => value = Some(number),
                 Value::Struct => drop(self.inside(None, depth + 1)?),
                 _ => {}
             }
         }
-        Ok(found)
+        Ok(value)
     }
 
     /// The next field's number and type; none at the end of its struct.
@@ -242,7 +242,7 @@ mod tests {
     /// maximum number of the same length is more than the column's metadata states.
     #[test]
     fn a_page_claims_no_more_than_its_column() {
-        for (field, told) in [(3, "bytes and more, and says"), (0, "has a bad page: ")] {
+        for (field, message) in [(3, "bytes and more, and says"), (0, "has a bad page: ")] {
             let error = read(|path| {
                 let at = first_page(path) + field;
                 let mut octets = fs::read(path).unwrap();
@@ -263,7 +263,7 @@ mod tests {
                 fs::write(path, octets).unwrap();
             });
             assert!(
-                error.contains("samples.parquet") && error.contains(told),
+                error.contains("samples.parquet") && error.contains(message),
                 "{error}"
             );
         }

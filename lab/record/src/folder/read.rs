@@ -101,13 +101,13 @@ impl Run {
 
 /// Refuses the description of a run in another schema.
 pub(super) fn check_schema(path: &Path, described: &Value) -> Result<(), RecordError> {
-    let found = described.get("schema");
-    if found.and_then(Value::as_u64) == Some(SCHEMA.into()) {
+    let schema = described.get("schema");
+    if schema.and_then(Value::as_u64) == Some(SCHEMA.into()) {
         return Ok(());
     }
     Err(RecordError::Schema {
         path: path.into(),
-        found: found.map_or_else(|| "none".into(), Value::to_string),
+        found: schema.map_or_else(|| "none".into(), Value::to_string),
     })
 }
 
@@ -342,8 +342,12 @@ fn description(mut file: &File) -> io::Result<u64> {
     let read = file.take(8).read(&mut end)?;
     file.rewind()?;
     let [a, b, c, d, ..] = end;
-    let said = u32::from_le_bytes([a, b, c, d]);
-    Ok(if read < 8 { 0 } else { length.min(said.into()) })
+    let stored = u32::from_le_bytes([a, b, c, d]);
+    Ok(if read < 8 {
+        0
+    } else {
+        length.min(stored.into())
+    })
 }
 
 /// Bytes of a cell.

@@ -19,7 +19,7 @@ use crate::column::{Coding, Column, Complete, NONE, Text, field};
 use crate::error::{RecordError, at};
 use crate::folder::read::{check_ids, check_schema, too_large};
 use crate::info::RunInfo;
-use crate::memory::Held;
+use crate::memory::RecordMemory;
 use crate::packed::{Packed, pack, unpack};
 use crate::recorder::{FlowTotals, Recorder, flows, growing};
 use crate::regular;
@@ -160,9 +160,9 @@ fn take<'b>(bytes: &mut &'b [u8], count: u64) -> Option<&'b [u8]> {
 /// The content of the next frame, if it is complete.
 fn frame<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
     let length = number(bytes)?;
-    let told = take(bytes, SUM as u64)?;
+    let stored = take(bytes, SUM as u64)?;
     let content = take(bytes, length)?;
-    (sum(content) == told).then_some(content)
+    (sum(content) == stored).then_some(content)
 }
 
 fn read_stream(mut rest: &[u8], path: &Path, limit: u64) -> Result<Option<Run>, RecordError> {
@@ -209,7 +209,7 @@ fn read_stream(mut rest: &[u8], path: &Path, limit: u64) -> Result<Option<Run>, 
             }
             all[nth] = rows.saturating_add(all[nth]);
             let [samples, queue, events, packets] = all;
-            let held = Held::rows(samples, field_bytes, queue, events, packets).total();
+            let held = RecordMemory::rows(samples, field_bytes, queue, events, packets).total();
             if held > limit {
                 return Err(too_large(path, all[nth], held, limit));
             }

@@ -137,10 +137,10 @@ fn a_run_of_another_schema_is_not_read() {
             matches!(&error, RecordError::Schema { found, .. } if found == other),
             "{error}"
         );
-        let said = format!(
+        let message = format!(
             "has schema {other}, this program reads schema 2; write the record again with this version"
         );
-        assert!(error.to_string().ends_with(&said), "{error}");
+        assert!(error.to_string().ends_with(&message), "{error}");
     }
 }
 
@@ -162,10 +162,10 @@ fn what_memory_does_not_hold_is_not_read() {
         matches!(&error, RecordError::TooLarge { path, rows: 200_000, .. } if *path == file),
         "{error}"
     );
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.ends_with("of memory; at most 30 MB may be read"),
-        "{told}"
+        message.ends_with("of memory; at most 30 MB may be read"),
+        "{message}"
     );
     assert!(Run::read(&dir, 100_000_000).is_ok());
 }
@@ -268,8 +268,8 @@ fn a_value_that_cannot_be_is_an_error() {
         ("events", "t_ns"),
         ("packets", "seq_bytes"),
     ] {
-        let found = read(table, &|batch| last(batch, column, -1));
-        assert_eq!(found, format!("{table}.{column}"));
+        let place = read(table, &|batch| last(batch, column, -1));
+        assert_eq!(place, format!("{table}.{column}"));
     }
     for (table, column) in [
         ("samples", "flow"),
@@ -277,8 +277,8 @@ fn a_value_that_cannot_be_is_an_error() {
         ("packets", "flow"),
         ("queue", "link"),
     ] {
-        let found = read(table, &|batch| ids(batch, column, 9));
-        assert_eq!(found, format!("{table}.{column}"));
+        let place = read(table, &|batch| ids(batch, column, 9));
+        assert_eq!(place, format!("{table}.{column}"));
     }
     assert_eq!(read("flows", &|batch| ids(batch, "flow", 0)), "flows.flow");
     assert_eq!(read("flows", &|batch| batch.slice(0, 0)), "samples.flow");

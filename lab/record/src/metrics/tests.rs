@@ -207,16 +207,16 @@ fn ramp(rows: &[(u64, u64)]) -> Run {
 #[test]
 fn time_to_full_rate_by_hand() {
     // 8 Mbit/s, 90 % of it payload: 99 % of 7.2 Mbit/s is 7.128 Mbit/s.
-    let found = |rows: &[(u64, u64)]| of_flow(&ramp(rows), 0, "full_rate_ns");
+    let full_rate = |rows: &[(u64, u64)]| of_flow(&ramp(rows), 0, "full_rate_ns");
     assert_eq!(
-        found(&[(0, 0), (0, 0), (1, 10), (2, 71), (3, 72), (4, 80)]),
+        full_rate(&[(0, 0), (0, 0), (1, 10), (2, 71), (3, 72), (4, 80)]),
         Some(2e9)
     );
-    assert_eq!(found(&[(0, 0), (1, 10), (2, 71)]), None);
+    assert_eq!(full_rate(&[(0, 0), (1, 10), (2, 71)]), None);
     // The very first sample may reach it; a rate without data means nothing.
-    assert_eq!(found(&[(0, 90), (1, 72)]), Some(0.0));
-    assert_eq!(found(&[(0, 72), (0, 72)]), None);
-    assert_eq!(found(&[]), None);
+    assert_eq!(full_rate(&[(0, 90), (1, 72)]), Some(0.0));
+    assert_eq!(full_rate(&[(0, 72), (0, 72)]), None);
+    assert_eq!(full_rate(&[]), None);
     // For the run: 2 s and 4 s, and a flow that never reaches it.
     let mut recorder = recorder(run_info((0..3).map(|k| flow_info(k, 0)).collect()));
     for (flow, reached) in [(0, 3), (1, 5), (2, 99)] {

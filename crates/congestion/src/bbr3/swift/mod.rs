@@ -148,7 +148,7 @@ impl BbrSwift {
         Gain::from_millionths(Gain::SCALE - cut.millionths().min(Gain::SCALE))
     }
 
-    fn answer(&mut self, ack: &Ack) {
+    fn apply_signal(&mut self, ack: &Ack) {
         let round = self.bbr.round_start;
         let due = match self.cadence {
             Cadence::Ack => Some(self.network_rtt),
@@ -283,7 +283,7 @@ impl Controller for BbrSwift {
             };
             self.follow_marks(ack);
             self.samples.add(self.network_rtt);
-            self.answer(ack);
+            self.apply_signal(ack);
         }
     }
 

@@ -34,12 +34,12 @@ fn config() -> Config {
 
 impl<C: Controller> Flow<C> {
     /// One packet acknowledged; 100 of them are a round.
-    fn ack(&mut self, rtt: u64, held: u64) {
-        let ack = self.next(rtt, held);
+    fn ack(&mut self, rtt: u64, delay: u64) {
+        let ack = self.next(rtt, delay);
         self.cc.on_ack(&ack);
     }
 
-    fn next(&mut self, rtt: u64, held: u64) -> Ack {
+    fn next(&mut self, rtt: u64, delay: u64) -> Ack {
         self.now += us(1);
         self.delivered += MSS;
         let flight = 100 * MSS;
@@ -69,8 +69,8 @@ impl<C: Controller> Flow<C> {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
-            network_rtt: Some(us(rtt - held)),
-            receiver_delay: (held > 0).then(|| us(held)),
+            network_rtt: Some(us(rtt - delay)),
+            receiver_delay: (delay > 0).then(|| us(delay)),
             ece: true,
         }
     }
@@ -160,11 +160,11 @@ fn without_a_target_it_is_bbr3() {
         plain.ack(rtt, 0);
         swift.ack(rtt, 0);
         let state = |cc: &dyn Controller| {
-            let mut seen = Vec::new();
+            let mut fields = Vec::new();
             cc.visit_state(&mut crate::Visitor::each(&mut |name, value| {
-                seen.push((name, value))
+                fields.push((name, value))
             }));
-            seen
+            fields
         };
         let (a, b) = (state(&plain.cc), state(&swift.cc));
         assert_eq!(a[..], b[..a.len()]);
@@ -382,20 +382,20 @@ fn samples_go_on_through_the_pacer_only_with_a_target() {
 fn rounds_above_the_target_end_startup() {
     for (rounds, ends) in [(2, 2), (3, 3), (0, u32::MAX)] {
         let mut flow = Flow::new(&[("startup_rounds", OptionValue::Count(rounds))]);
-        let mut seen = 0;
-        while flow.cc.phase() == "Startup" && seen < 4 {
+        let mut count = 0;
+        while flow.cc.phase() == "Startup" && count < 4 {
             // Bandwidth keeps growing: only the delay can end Startup.
             flow.cc.bbr.reset_full_bw();
             flow.ack(300, 0);
             if flow.cc.bbr.round_start && flow.cc.bbr.round_count > 1 {
-                seen += 1;
+                count += 1;
             }
         }
         assert_eq!(flow.cc.phase() != "Startup", ends <= 4, "{rounds}");
         if ends <= 4 {
             assert!(
-                seen <= ends && flow.cc.bbr.full_bw_reached,
-                "{rounds}: {seen}"
+                count <= ends && flow.cc.bbr.full_bw_reached,
+                "{rounds}: {count}"
             );
         }
     }

@@ -303,8 +303,8 @@ fn probe_rtt_comes_every_five_seconds_and_lasts_two_hundred_ms() {
     let first = path.now;
     assert_eq!(path.bbr.prior_cwnd, path.bbr.prior_cwnd.max(path.bbr.cwnd));
     path.run_to("ProbeBW_CRUISE");
-    let held = path.now.since(first);
-    assert!(held > ms(200) && held < ms(400), "{held:?}");
+    let elapsed = path.now.since(first);
+    assert!(elapsed > ms(200) && elapsed < ms(400), "{elapsed:?}");
     path.run_to("ProbeRTT");
     let gap = path.now.since(first);
     assert!(

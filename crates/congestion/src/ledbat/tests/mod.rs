@@ -147,14 +147,14 @@ impl Flow {
     }
 
     fn value(&self, name: &str) -> Value {
-        let mut found = None;
+        let mut shown = None;
         self.controller
             .visit_state(&mut crate::Visitor::each(&mut |key, value| {
                 if key == name {
-                    found = Some(value);
+                    shown = Some(value);
                 }
             }));
-        found.unwrap()
+        shown.unwrap()
     }
 
     fn duration(&self, name: &str) -> Duration {

@@ -223,12 +223,12 @@ impl<const V: u8> Core<V> {
 
     /// v3 looks for a plateau of samples at any time, v2 for one of max_bw in STARTUP.
     pub(super) fn check_full_bw_reached(&mut self, rs: &RateSample) {
-        let (found, bw) = if Self::V3 {
+        let (done, bw) = if Self::V3 {
             (self.full_bw_now, self.sample_bw)
         } else {
             (self.full_bw_reached || !self.round_start, self.max_bw())
         };
-        if found || rs.is_app_limited {
+        if done || rs.is_app_limited {
             return;
         }
         if bw >= scaled(self.full_bw, self.parameters.full_bw_thresh) {

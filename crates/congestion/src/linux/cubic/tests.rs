@@ -102,14 +102,14 @@ impl Flow {
     }
 
     fn field(&self, wanted: &str) -> std::string::String {
-        let mut found = std::string::String::new();
+        let mut shown = std::string::String::new();
         self.cubic
             .visit_state(&mut crate::Visitor::each(&mut |name, value| {
                 if name == wanted {
-                    found = std::format!("{value:?}");
+                    shown = std::format!("{value:?}");
                 }
             }));
-        found
+        shown
     }
 }
 

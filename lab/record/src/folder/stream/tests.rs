@@ -155,8 +155,8 @@ proptest! {
             bytes[*place.get(&places)] = octet;
         }
         for (from, to) in frames {
-            let told = sum(&bytes[from + HEAD..to]);
-            bytes[from + 8..from + HEAD].copy_from_slice(&told);
+            let checksum = sum(&bytes[from + HEAD..to]);
+            bytes[from + 8..from + HEAD].copy_from_slice(&checksum);
         }
         if let Ok(Some(run)) = read(&bytes) {
             // It can be looked at, and kept.
@@ -218,8 +218,8 @@ fn a_stream_grows_with_its_rows() {
 fn a_stream_takes_no_more_memory_than_it_may() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = streamed(folder.path(), 30, &[29]);
-    let refused = |bytes: &[u8], limit| read_stream(bytes, Path::new("x"), limit).unwrap_err();
-    let error = refused(&bytes, 4_000);
+    let read_error = |bytes: &[u8], limit| read_stream(bytes, Path::new("x"), limit).unwrap_err();
+    let error = read_error(&bytes, 4_000);
     assert!(matches!(error, RecordError::TooLarge { .. }), "{error}");
     // Rows that take nothing in the file: the number of rows of `samples` follows the time.
     let start = ends(&bytes)[0];
@@ -230,7 +230,7 @@ fn a_stream_takes_no_more_memory_than_it_may() {
         put(&mut claims, content.len() as u64);
         claims.extend(sum(&content));
         claims.extend(content);
-        let error = refused(&claims, LIMIT);
+        let error = read_error(&claims, LIMIT);
         assert!(matches!(error, RecordError::TooLarge { .. }), "{error}");
     }
 }
@@ -296,28 +296,28 @@ fn a_stream_has_no_more_columns_than_a_run() {
     let bytes = streamed(folder.path(), 20, &[19]);
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let (head, rest) = bytes[HEAD..].split_at(length);
-    let said: Value = serde_json::from_slice(head).unwrap();
+    let header: Value = serde_json::from_slice(head).unwrap();
     let with = |change: &dyn Fn(&mut Value)| {
-        let mut said = said.clone();
-        change(&mut said);
-        let head = serde_json::to_vec(&said).unwrap();
+        let mut header = header.clone();
+        change(&mut header);
+        let head = serde_json::to_vec(&header).unwrap();
         let mut bytes = Vec::new();
         put(&mut bytes, head.len() as u64);
         bytes.extend(sum(&head));
         read(&[bytes, head, rest.to_vec()].concat())
     };
     assert!(with(&|_| ()).unwrap().is_some());
-    let counters = |names: Vec<String>| with(&|said| said["counters"] = names.clone().into());
-    let field = said["fields"][0].clone();
+    let counters = |names: Vec<String>| with(&|header| header["counters"] = names.clone().into());
+    let field = header["fields"][0].clone();
     let fields =
         (0..20_000).map(|nth| Value::from(vec![format!("f{nth}").into(), field[1].clone()]));
     let fields: Vec<Value> = fields.collect();
-    for refused in [
+    for result in [
         counters(vec!["x".to_owned(), "x".to_owned()]),
         counters(vec!["flow".to_owned()]),
         counters((0..200).map(|nth| format!("c{nth}")).collect()),
-        with(&|said| said["fields"] = fields.clone().into()),
+        with(&|header| header["fields"] = fields.clone().into()),
     ] {
-        assert!(matches!(refused, Err(RecordError::Stream { .. })));
+        assert!(matches!(result, Err(RecordError::Stream { .. })));
     }
 }

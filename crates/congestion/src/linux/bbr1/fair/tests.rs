@@ -137,14 +137,14 @@ impl Flow {
     }
 
     fn field(&self, wanted: &str) -> Value {
-        let mut found = None;
+        let mut shown = None;
         self.cc
             .visit_state(&mut crate::Visitor::each(&mut |name, value| {
                 if name == wanted {
-                    found = Some(value);
+                    shown = Some(value);
                 }
             }));
-        found.unwrap_or_else(|| panic!("{wanted}"))
+        shown.unwrap_or_else(|| panic!("{wanted}"))
     }
 
     /// To the first ACK in recovery: 100 sent, 10 of them lost.
