@@ -213,20 +213,20 @@ fn folders_give_a_row_for_every_file_and_an_error_for_none() -> std::io::Result<
 /// A few octets that expand to hundreds of megabytes, or millions of events.
 #[test]
 fn what_is_small_in_the_file_alone_is_refused() {
-    let refused = |text: &str| {
+    let error_of = |text: &str| {
         let packed = zstd::encode_all(text.as_bytes(), 1).unwrap_or_default();
         assert!(packed.len() < 100_000, "{} octets", packed.len());
         read_trace(&packed).err().map(|error| error.to_string())
     };
     let first = text(SMALLEST).lines().next().unwrap_or_default().to_owned();
     let many = format!("{first}\n{}", "H t=1\n".repeat(1 << 20));
-    let message = refused(&many);
+    let message = error_of(&many);
     assert_eq!(
         message.as_deref(),
         Some("line 1048577: the trace has more than 1048576 events")
     );
     let long = format!("{first}\n{}", "\n".repeat(65 << 20));
-    let message = refused(&long).unwrap_or_default();
+    let message = error_of(&long).unwrap_or_default();
     assert!(
         message.ends_with("the trace has more than 67108864 bytes"),
         "{message}"

@@ -55,28 +55,28 @@ pub struct Progress {
     pub memory: Memory,
 }
 
-/// What a caller sees of a run: its progress, and the record so far if the engine has it before the
+/// Receives the state of a run: its progress, and the record so far if the engine has it before the
 /// end.
-type Look<'a> = dyn FnMut(&Progress, Option<&Recorder>) -> ControlFlow<()> + 'a;
+type OnProgress<'a> = dyn FnMut(&Progress, Option<&Recorder>) -> ControlFlow<()> + 'a;
 
 /// Who follows a run, and may stop it.
 pub struct Watch<'a> {
     limit: u64,
-    look: Option<&'a mut Look<'a>>,
+    on_progress: Option<&'a mut OnProgress<'a>>,
 }
 
 impl<'a> Watch<'a> {
-    /// A run that may take `limit` bytes of memory, and that `look` may stop.
-    pub fn new(limit: u64, look: &'a mut Look<'a>) -> Self {
-        let look = Some(look);
-        Self { limit, look }
+    /// A run that may take `limit` bytes of memory, and that `on_progress` may stop.
+    pub fn new(limit: u64, on_progress: &'a mut OnProgress<'a>) -> Self {
+        let on_progress = Some(on_progress);
+        Self { limit, on_progress }
     }
 
     /// A run that goes on to its end.
     pub fn none() -> Self {
         Self {
             limit: u64::MAX,
-            look: None,
+            on_progress: None,
         }
     }
 
@@ -100,7 +100,11 @@ impl<'a> Watch<'a> {
     /// It takes too much memory, or the caller stops it.
     pub fn check(&mut self, at: &Progress, record: Option<&Recorder>) -> Result<(), RunError> {
         self.within(at)?;
-        match self.look.as_mut().map(|look| look(at, record)) {
+        match self
+            .on_progress
+            .as_mut()
+            .map(|on_progress| on_progress(at, record))
+        {
             Some(ControlFlow::Break(())) => Err(RunError::Interrupted),
             _ => Ok(()),
         }

@@ -238,7 +238,7 @@ impl<'a> Client<'a> {
                 .handle(now, one.from, one.local, one.ecn, one.bytes, &mut room);
             match event {
                 Some(DatagramEvent::ConnectionEvent(_, event)) => self.link.handle_event(event),
-                Some(DatagramEvent::Response(answer)) => drop(self.wire.send(answer, &room)?),
+                Some(DatagramEvent::Response(response)) => drop(self.wire.send(response, &room)?),
                 Some(DatagramEvent::NewConnection(_)) | None => {}
             }
         }
@@ -335,8 +335,8 @@ impl<'a> Client<'a> {
         let Some(control) = &mut self.control else {
             return Ok(());
         };
-        while let Some(answer) = control.next()? {
-            match (answer, &mut self.test) {
+        while let Some(message) = control.next()? {
+            match (message, &mut self.test) {
                 (ServerMessage::Started, None) => {
                     let connection = &mut self.link.connection;
                     let sending = if self.options.reverse {
@@ -635,10 +635,10 @@ impl Test {
 
 fn choose(cc: &str) -> Result<Chosen, Error> {
     let seed = u64::from_be_bytes(tls::random().map_err(system)?);
-    let refused = |error: paceline_quic::quinn::ControllerError| {
+    let as_error = |error: paceline_quic::quinn::ControllerError| {
         Error::new(Kind::Controller, error.to_string())
     };
-    Chosen::new(&controller(cc)?, seed, 10, DATAGRAM).map_err(refused)
+    Chosen::new(&controller(cc)?, seed, 10, DATAGRAM).map_err(as_error)
 }
 
 fn system(error: impl std::fmt::Display) -> Error {

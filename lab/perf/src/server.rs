@@ -261,7 +261,7 @@ impl Server {
                         peer.link.handle_event(event);
                     }
                 }
-                Some(DatagramEvent::Response(answer)) => drop(self.wire.send(answer, &room)?),
+                Some(DatagramEvent::Response(response)) => drop(self.wire.send(response, &room)?),
                 Some(DatagramEvent::NewConnection(incoming)) => {
                     self.accept(incoming, now, on_news)?
                 }
@@ -280,8 +280,8 @@ impl Server {
         let mut room = Vec::new();
         let client = incoming.remote_address();
         if self.peers.len() >= CONNECTIONS {
-            let answer = self.endpoint.refuse(incoming, &mut room);
-            self.wire.send(answer, &room)?;
+            let response = self.endpoint.refuse(incoming, &mut room);
+            self.wire.send(response, &room)?;
             let why = Error::new(Kind::Busy, "too many connections");
             on_news(News::Refused { client, why });
             return Ok(());
@@ -313,8 +313,8 @@ impl Server {
                 );
             }
             Err(error) => {
-                if let Some(answer) = error.response {
-                    self.wire.send(answer, &room)?;
+                if let Some(response) = error.response {
+                    self.wire.send(response, &room)?;
                 }
             }
         }
@@ -491,10 +491,10 @@ impl Peer {
         let sending = if request.reverse {
             let seed = u64::from_be_bytes(tls::random().map_err(system)?);
             let chosen = Chosen::new(&controller(&request.cc)?, seed, 10, DATAGRAM);
-            let refused = |error: paceline_quic::quinn::ControllerError| {
+            let as_error = |error: paceline_quic::quinn::ControllerError| {
                 Error::new(Kind::Controller, error.to_string())
             };
-            let chosen = chosen.map_err(refused)?;
+            let chosen = chosen.map_err(as_error)?;
             self.slot.set(chosen.factory());
             let open = Sending::open(connection, request.streams, request.bytes);
             let few = || Error::new(Kind::Limit, "the client allows fewer streams");

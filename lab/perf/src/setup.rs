@@ -80,7 +80,7 @@ pub fn controller(name: &str) -> Result<Choice, Error> {
     let choice = Choice::Ours(recipe);
     match Chosen::new(&choice, 0, 10, DATAGRAM) {
         Ok(_) => Ok(choice),
-        Err(refused) => Err(wrong(format!("{refused}; perf runs over quinn"))),
+        Err(error) => Err(wrong(format!("{error}; perf runs over quinn"))),
     }
 }
 
@@ -93,14 +93,14 @@ mod tests {
         for name in ["bbr3", "cubic", "reno", "quinn:bbr", "quinn:cubic"] {
             assert!(controller(name).is_ok(), "{name}");
         }
-        let refused = |name| controller(name).expect_err("it cannot run").message;
+        let error_of = |name| controller(name).expect_err("it cannot run").message;
         assert!(
-            refused("dctcp").contains("`dctcp` cannot run")
-                && refused("dctcp").contains("`mark_counts`")
+            error_of("dctcp").contains("`dctcp` cannot run")
+                && error_of("dctcp").contains("`mark_counts`")
         );
-        assert!(refused("prague").contains("`ect1`"));
-        assert!(refused("noq:bbr3").contains("quinn:bbr, quinn:cubic"));
-        assert!(refused("quinn:bbr3").contains("quinn:newreno"));
-        assert!(refused("bbr4").contains("there is no controller `bbr4`"));
+        assert!(error_of("prague").contains("`ect1`"));
+        assert!(error_of("noq:bbr3").contains("quinn:bbr, quinn:cubic"));
+        assert!(error_of("quinn:bbr3").contains("quinn:newreno"));
+        assert!(error_of("bbr4").contains("there is no controller `bbr4`"));
     }
 }

@@ -78,7 +78,7 @@ fn run(options: &ClientOptions) -> (Result<Outcome, Error>, Vec<Report>) {
     (ended, reports)
 }
 
-fn refused(options: &ClientOptions) -> Error {
+fn error_of(options: &ClientOptions) -> Error {
     match run(options).0 {
         Err(error) => error,
         Ok(_) => panic!("it was let in"),
@@ -164,7 +164,7 @@ fn nobody_gets_in_without_the_token() {
             token: wrong.parse().expect("a token"),
             ..served.options()
         };
-        let error = refused(&options);
+        let error = error_of(&options);
         assert_eq!(error.kind, Kind::Token);
         assert!(error.message.contains(says), "{error}");
         let news = served.news.recv().expect("news");
@@ -192,7 +192,7 @@ fn limits_hold() {
     let more = |change: fn(&mut ClientOptions)| {
         let mut options = served.options();
         change(&mut options);
-        refused(&options)
+        error_of(&options)
     };
     let errors = [
         more(|options| options.bytes = Some(50_000_001)),
@@ -232,7 +232,7 @@ fn one_test_at_a_time() {
     let long = thread::spawn(move || client(&options, &stopped, &mut |_| {}));
     let started = served.news.recv().expect("news");
     assert!(matches!(started, News::Started { .. }), "{started:?}");
-    assert_eq!(refused(&served.options()).kind, Kind::Busy);
+    assert_eq!(error_of(&served.options()).kind, Kind::Busy);
     stop.store(true, Relaxed);
     let ended = long.join().expect("no panic").expect("it began");
     assert_eq!(ended.failed.map(|failed| failed.kind), Some(Kind::Stopped));
@@ -286,7 +286,7 @@ fn a_server_that_is_not_there_is_named() {
         server: nobody.local_addr().expect("bound"),
         ..served.options()
     };
-    let error = refused(&options);
+    let error = error_of(&options);
     assert_eq!(error.kind, Kind::Vanished);
     assert!(error.message.contains("does not answer"), "{error}");
 }

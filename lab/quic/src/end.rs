@@ -39,7 +39,7 @@ pub struct End {
     closes: bool,
     assembly: Assembly,
     /// Datagrams that the endpoint sends outside a connection.
-    answers: VecDeque<Batch<Vec<u8>>>,
+    responses: VecDeque<Batch<Vec<u8>>>,
     room: Vec<u8>,
     /// The pacing rate and quantum of a controller of ours, and the bytes sent against them.
     pace: Option<Pace>,
@@ -116,7 +116,7 @@ impl End {
             unlimited: false,
             closes: false,
             assembly: Assembly::default(),
-            answers: VecDeque::new(),
+            responses: VecDeque::new(),
             room: Vec::new(),
             pace: chosen.pace,
             pacer: Pacer::default(),
@@ -211,16 +211,16 @@ impl End {
             Ok(accepted) => self.connection = Some(accepted),
             Err(error) => {
                 if let Some(response) = error.response {
-                    self.answer(response.size);
+                    self.respond(response.size);
                 }
             }
         }
     }
 
-    fn answer(&mut self, size: usize) {
+    fn respond(&mut self, size: usize) {
         let bytes = self.room.get(..size).unwrap_or_default().to_vec();
         let size = u32::try_from(size).unwrap_or(u32::MAX);
-        self.answers
+        self.responses
             .push_back(Batch::single(size, bytes, Ecn::NotEct));
     }
 
@@ -320,7 +320,7 @@ impl Endpoint for End {
                 self.accept(now, incoming);
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
-            Some(DatagramEvent::Response(response)) => self.answer(response.size),
+            Some(DatagramEvent::Response(response)) => self.respond(response.size),
             None => {}
         }
         self.proceed();
@@ -339,8 +339,8 @@ impl Endpoint for End {
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
         self.now = now;
-        if let Some(answer) = self.answers.pop_front() {
-            return Some(answer);
+        if let Some(response) = self.responses.pop_front() {
+            return Some(response);
         }
         if let Some(pace) = &self.pace {
             let quantum = units::Bytes::new(pace.quantum());

@@ -44,7 +44,7 @@ impl<P: Clone> Carried<P> {
     }
 
     /// The content of a packet on its way, or of a copy.
-    pub fn look(&self, number: u64) -> Option<&P> {
+    pub fn get(&self, number: u64) -> Option<&P> {
         let index = number.checked_sub(self.first).map(|index| index as usize);
         match self.sent.get(index.unwrap_or(usize::MAX)) {
             Some(Some((_, content))) => Some(content),

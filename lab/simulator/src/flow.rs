@@ -243,9 +243,9 @@ impl Flow {
     /// [`Receiver::on_next`], without hosts.
     #[inline(always)]
     pub fn take_next(&mut self, now: Instant, segment: &Segment) -> Option<Option<PlainAck>> {
-        let answer = self.receiver.on_next(now, segment)?;
+        let ack = self.receiver.on_next(now, segment)?;
         self.last_delivery = now;
-        Some(answer)
+        Some(ack)
     }
 
     /// The acknowledgment, if any, that the receiver's TCP sends before it processes a segment.

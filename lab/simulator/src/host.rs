@@ -19,7 +19,7 @@ pub(crate) struct Host {
     /// On the way from the receiver's NIC to its TCP: arrival time at TCP, and at the NIC.
     ingress: VecDeque<Received>,
     /// On the way from the receiver's TCP to its NIC, if their way back crosses links.
-    answers: VecDeque<(Instant, Packet)>,
+    replies: VecDeque<(Instant, Packet)>,
     /// The number at the end of `ingress` that wait for more of their batch, and their deadline.
     open: usize,
     deadline: Instant,
@@ -44,7 +44,7 @@ impl Host {
             rng: Rng::new(seed),
             egress: VecDeque::new(),
             ingress: VecDeque::new(),
-            answers: VecDeque::new(),
+            replies: VecDeque::new(),
             open: 0,
             deadline: Instant::MAX,
             first_nic: None,
@@ -54,7 +54,7 @@ impl Host {
 
     /// Memory of the packets in it, in bytes.
     pub fn memory(&self) -> usize {
-        (self.egress.capacity() + self.answers.capacity()) * size_of::<(Instant, Packet)>()
+        (self.egress.capacity() + self.replies.capacity()) * size_of::<(Instant, Packet)>()
             + self.ingress.capacity() * size_of::<Received>()
     }
 
@@ -122,19 +122,19 @@ impl Host {
             .ingress
             .front()
             .map_or(Instant::MAX, |first| first.ready);
-        let reply = self.answers.front().map_or(Instant::MAX, |(at, _)| *at);
+        let reply = self.replies.front().map_or(Instant::MAX, |(at, _)| *at);
         ready.min(self.deadline).min(reply)
     }
 
     /// A reply reaches the receiver's NIC at `release`.
     pub fn reply(&mut self, release: Instant, packet: Packet) {
-        self.answers.push_back((release, packet));
+        self.replies.push_back((release, packet));
     }
 
     /// The next reply that has reached the receiver's NIC by `now`.
     pub fn answered(&mut self, now: Instant) -> Option<Packet> {
-        self.answers.front().filter(|(at, _)| *at <= now)?;
-        self.answers.pop_front().map(|(_, packet)| packet)
+        self.replies.front().filter(|(at, _)| *at <= now)?;
+        self.replies.pop_front().map(|(_, packet)| packet)
     }
 
     /// The next packet that has reached TCP by `now`.

@@ -84,8 +84,8 @@ pub fn run(
     seed: u64,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
-    let mut look = |at: &Progress, _: Option<&Recorder>| progress(at);
-    let mut watch = Watch::new(u64::MAX, &mut look);
+    let mut on_progress = |at: &Progress, _: Option<&Recorder>| progress(at);
+    let mut watch = Watch::new(u64::MAX, &mut on_progress);
     Simulator.run(scenario, &Guests::none(), seed, &mut watch)
 }
 

@@ -333,9 +333,9 @@ impl World {
             return self.taken(packet);
         };
         let flow = &mut self.flows[index];
-        if let Some(answer) = flow.take_next(self.now, segment) {
+        if let Some(ack) = flow.take_next(self.now, segment) {
             self.journal.delivered(self.now, packet.flow, segment);
-            return match answer {
+            return match ack {
                 Some(ack) => self.send_plain(index, &ack),
                 None => self.arm_receiver(index),
             };

@@ -47,7 +47,7 @@ impl Clock {
 
     /// The path runs, which it planned to do by `planned`. Returns the current time, and how long
     /// it could not run if that is longer than [`STALL`]. The clock continues from there.
-    pub fn look(&self, planned: Instant) -> (Instant, Option<Duration>) {
+    pub fn read(&self, planned: Instant) -> (Instant, Option<Duration>) {
         loop {
             let now = self.of(sys::now());
             let late = now.since(planned);
@@ -98,7 +98,7 @@ mod tests {
         let start = sys::now();
         let clock = Clock::new(start - PAUSE);
         assert_eq!(clock.of(start), Instant::ZERO + PAUSE);
-        let (now, late) = clock.look(Instant::ZERO);
+        let (now, late) = clock.read(Instant::ZERO);
         assert_eq!(now, Instant::ZERO + STALL);
         assert!(late.is_some_and(|late| late >= PAUSE));
         assert!(clock.of(start) <= now);
@@ -113,13 +113,13 @@ mod tests {
         // A busy machine is late by more at times.
         let is_little = (0..10_000).any(|_| {
             let before = clock.of(sys::now());
-            let (now, late) = clock.look(before);
+            let (now, late) = clock.read(before);
             assert!(now >= before);
             late.is_none()
         });
         assert!(is_little);
         let planned = clock.of(sys::now()) + PAUSE * 3600;
-        let (now, late) = clock.look(planned);
+        let (now, late) = clock.read(planned);
         assert!(now < planned && late.is_none());
     }
 
@@ -142,7 +142,7 @@ mod tests {
             // The path does not run for long.
             clock.zero.fetch_sub(PAUSE.as_nanos(), Relaxed);
             assert_eq!(clock.now(), planned + STALL);
-            let (now, late) = clock.look(planned);
+            let (now, late) = clock.read(planned);
             assert_eq!(now, planned + STALL);
             assert!(late.is_some_and(|late| late > PAUSE / 2));
             assert!(clock.now() >= now);

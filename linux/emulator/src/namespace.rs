@@ -46,9 +46,9 @@ pub fn isolate() -> Result<bool, HostError> {
             map("/proc/self/gid_map", format!("0 {group} 1"))?;
             Ok(true)
         }
-        Err(refused) => {
+        Err(error) => {
             let what = "make a user namespace, nor a network namespace without one";
-            sys::unshare(UnshareFlags::NEWNET).map_err(|_| HostError::at(what)(refused))?;
+            sys::unshare(UnshareFlags::NEWNET).map_err(|_| HostError::at(what)(error))?;
             Ok(false)
         }
     }

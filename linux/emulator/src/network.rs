@@ -210,20 +210,20 @@ impl<'a> Network<'a> {
                         sys::poll([senders, receivers, gate].map(poll), wait).map(drop)?
                     }
                 }
-                self.look(next);
+                self.update_time(next);
             }
         }
     }
 
     fn now(&mut self) -> Instant {
-        self.look(self.latest)
+        self.update_time(self.latest)
     }
 
     /// The time, after a sleep until `planned` at most. After a time in which the path could not
     /// run, it continues from where it stopped.
-    fn look(&mut self, planned: Instant) -> Instant {
+    fn update_time(&mut self, planned: Instant) -> Instant {
         let clock = self.hosts.clock;
-        let (now, stall) = clock.look(self.latest.max(planned));
+        let (now, stall) = clock.read(self.latest.max(planned));
         if let Some(stall) = stall {
             self.log.stalls.add(stall);
             self.log.stalled += stall;

@@ -22,16 +22,16 @@ const OTHERWISE: &str = "netem does this otherwise, or not at all";
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = check_tcp(scenario, Engine::Vm);
     wrong.extend(Controllers::of(scenario).err().unwrap_or_default());
-    let mut say = |key: String, message: &str, hint: &str| {
+    let mut report = |key: String, message: &str, hint: &str| {
         wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
     };
     let sim = SIM;
     if scenario.flow_count() > MOST_FLOWS {
         let message = format!("the machine runs no more than {MOST_FLOWS} flows");
-        say("flows".into(), &message, "run it in the simulator");
+        report("flows".into(), &message, "run it in the simulator");
     }
     if !scenario.links.is_empty() {
-        say(
+        report(
             "links".into(),
             "the machine has one link, that of the path",
             sim,
@@ -40,7 +40,7 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let unusual = |group: &&FlowGroup| group.return_route.as_ref().is_some_and(Vec::is_empty);
     if scenario.path.r#return.is_some() && scenario.flows.iter().any(|group| unusual(&group)) {
         let message = "all packets of the machine cross both directions of the path";
-        say("flows".into(), message, "leave return_route out");
+        report("flows".into(), message, "leave return_route out");
     }
     let back = scenario.path.r#return.as_ref();
     let directions = [
@@ -60,9 +60,9 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             Some(RateSource::Fixed(rate)) if *rate > MAX_RATE => {
                 let message = format!("the machine runs no faster than {MAX_RATE}");
                 let hint = "choose a lower rate, or another backend";
-                say(format!("{at}.rate"), &message, hint);
+                report(format!("{at}.rate"), &message, hint);
             }
-            Some(RateSource::Trace { .. }) => say(
+            Some(RateSource::Trace { .. }) => report(
                 format!("{at}.rate"),
                 "a kernel's queues follow no recorded trace",
                 sim,
@@ -70,12 +70,12 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             Some(RateSource::Fixed(_)) | None => {}
         }
         for (key, message, hint) in queue.map(beyond_queue).unwrap_or_default() {
-            say(format!("{at}.{key}"), message, &hint);
+            report(format!("{at}.{key}"), message, &hint);
         }
         if number < scenario.link_count() {
             let keys = scenario.link_keys(number).at_start();
             for key in keys.iter().filter(|key| !netem(key)) {
-                say(format!("{at}.{}", key.name()), OTHERWISE, sim);
+                report(format!("{at}.{}", key.name()), OTHERWISE, sim);
             }
         }
     }
@@ -84,21 +84,21 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
         if lanes > MOST_LANES {
             let message =
                 format!("the machine has no more than {MOST_LANES} different round trips");
-            say("flows".into(), &message, sim);
+            report("flows".into(), &message, sim);
         }
         for (number, event) in scenario.events.iter().enumerate() {
             let Some(path) = &event.path else { continue };
             for change in path.directions(scenario) {
                 for key in change.keys.keys().filter(|key| !netem(key)) {
                     let key = format!("events[{number}].{}.{}", change.at, key.name());
-                    say(key, OTHERWISE, sim);
+                    report(key, OTHERWISE, sim);
                 }
             }
         }
         let beyond = |(_, rate): &(usize, Rate)| *rate == Rate::ZERO || *rate > MAX_RATE;
         if plan.later_rates().iter().any(beyond) {
             let message = format!("the machine's rates are above 0 and at most {MAX_RATE}");
-            say("events".into(), &message, sim);
+            report("events".into(), &message, sim);
         }
     }
     wrong

@@ -54,7 +54,7 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
         ..FlowState::default()
     };
     let mut flows: Vec<FlowState> = plan.flows.iter().map(state).collect();
-    let mut answers = [Counters::default(); QUERIES];
+    let mut counts = [Counters::default(); QUERIES];
     let mut idle = Idle::default();
     let mut queues = Queues::new(plan);
     let mut probes = None;
@@ -93,10 +93,10 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
                     usize::from(record.number) / QUERIES,
                     usize::from(record.number) % QUERIES,
                 );
-                answers[place] = counters(record.body);
+                counts[place] = counters(record.body);
                 // A row of each link, once the last is there.
                 if place + 1 == QUERIES {
-                    let row = queues.row(at, link, &answers);
+                    let row = queues.row(at, link, &counts);
                     if link == 0 {
                         results.outcome.packets_offered = row.offered_packets;
                     }
@@ -317,7 +317,7 @@ impl<'a> Queues<'a> {
         }
     }
 
-    fn row(&mut self, at: Instant, number: usize, answers: &[Counters; QUERIES]) -> QueueRow {
+    fn row(&mut self, at: Instant, number: usize, counts: &[Counters; QUERIES]) -> QueueRow {
         while let Some((time, change)) = self.changes.next_if(|(time, _)| *time <= at) {
             let link = match change {
                 Change::Link(number, _) => self.links.get_mut(*number),
@@ -333,7 +333,7 @@ impl<'a> Queues<'a> {
         self.links.iter_mut().for_each(|link| link.until(at));
         let served = self.links.get(number);
         let rate = served.map_or(Rate::ZERO, |link| link.rate);
-        let [bucket, queue, way] = *answers;
+        let [bucket, queue, way] = *counts;
         let backlog = Bytes::new(bucket.backlog);
         QueueRow {
             t_ns: at,

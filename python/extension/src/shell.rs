@@ -48,11 +48,11 @@ pub fn shell(
     let seed = seed.unwrap_or(scenario.run.seed);
     let programs = engine::Programs { client, server, up };
     let ran = interruptible(py, move |stop| {
-        let mut look = |_: &Progress, _: Option<&Recorder>| match stop.load(Relaxed) {
+        let mut on_progress = |_: &Progress, _: Option<&Recorder>| match stop.load(Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        let mut watch = Watch::new(u64::MAX, &mut look);
+        let mut watch = Watch::new(u64::MAX, &mut on_progress);
         engine::shell(&scenario, seed, &programs, &mut watch)
     })?;
     let (run, code) = ran.map_err(|error| error::run(py, &error))?;

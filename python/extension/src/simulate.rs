@@ -357,7 +357,7 @@ impl Batch {
         let total = scenario.run.duration.as_nanos();
         counts.total_ns.store(total, Relaxed);
         let mut follower = Follower::new(stream);
-        let mut look = |progress: &Progress, record: Option<&Recorder>| {
+        let mut on_progress = |progress: &Progress, record: Option<&Recorder>| {
             if let Some(record) = record {
                 follower.follow(record, progress.passed);
             }
@@ -367,7 +367,7 @@ impl Batch {
                 false => ControlFlow::Continue(()),
             }
         };
-        let mut watch = Watch::new(self.share, &mut look);
+        let mut watch = Watch::new(self.share, &mut on_progress);
         engine::backend(self.engine).run(&scenario, &self.guests, seed, &mut watch)
     }
 

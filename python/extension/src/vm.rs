@@ -70,14 +70,14 @@ pub fn vm_trace<'py>(
     let seed = seed.unwrap_or(scenario.run.seed);
     let mut signalled = Ok(());
     let traced = py.detach(|| {
-        let mut look = |_: &Progress, _: Option<&Recorder>| {
+        let mut on_progress = |_: &Progress, _: Option<&Recorder>| {
             signalled = Python::attach(|py| py.check_signals());
             match signalled {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
         };
-        engine::trace(&scenario, seed, &mut Watch::new(u64::MAX, &mut look))
+        engine::trace(&scenario, seed, &mut Watch::new(u64::MAX, &mut on_progress))
     });
     signalled?;
     let traced = traced.map_err(|error| error::run(py, &error))?;

@@ -207,8 +207,8 @@ impl Worlds {
         };
         // Flows that cannot be steered are reported now.
         let first = || {
-            let mut look = |_: &Progress, _: Option<&Recorder>| ControlFlow::Continue(());
-            let mut watch = Watch::new(worlds.common.share, &mut look);
+            let mut on_progress = |_: &Progress, _: Option<&Recorder>| ControlFlow::Continue(());
+            let mut watch = Watch::new(worlds.common.share, &mut on_progress);
             worlds.common.begin(1, &mut watch)
         };
         py.detach(first).map_err(|error| error::run(py, &error))?;
@@ -396,7 +396,7 @@ impl Common {
     ) -> Result<(u64, u8), Stop> {
         let mut signal = None;
         let mut looked = time::Instant::now();
-        let mut look = |_: &Progress, _: Option<&Recorder>| {
+        let mut on_progress = |_: &Progress, _: Option<&Recorder>| {
             if looked.elapsed() >= PERIOD {
                 looked = time::Instant::now();
                 signal = Python::attach(|py| py.check_signals()).err();
@@ -409,7 +409,7 @@ impl Common {
                 false => ControlFlow::Continue(()),
             }
         };
-        let mut watch = Watch::new(self.share, &mut look);
+        let mut watch = Watch::new(self.share, &mut on_progress);
         let done = match seed {
             Some(seed) => self.reset(slot, seed, row, &mut watch),
             None => self.advance(slot, action, row, &mut watch),

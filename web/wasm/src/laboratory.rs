@@ -60,21 +60,23 @@ impl Laboratory {
     }
 
     /// Runs a scenario, and keeps its tables. The answer has `problems`, or `summary`, the metrics
-    /// that `--json` prints, and `packets` and `events`. `look` receives the record so far, and
+    /// that `--json` prints, and `packets` and `events`. `on_progress` receives the record so far, and
     /// may stop the run.
     pub fn run(
         &mut self,
         text: &str,
-        look: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
+        on_progress: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
     ) -> Value {
         self.run = None;
-        let mut look = |progress: &Progress, record: Option<&Recorder>| {
-            record.map_or(ControlFlow::Continue(()), |record| look(progress, record))
+        let mut on_progress = |progress: &Progress, record: Option<&Recorder>| {
+            record.map_or(ControlFlow::Continue(()), |record| {
+                on_progress(progress, record)
+            })
         };
         let ended = runnable(text, &self.guests)
             .map_err(RunError::Scenario)
             .and_then(|scenario| {
-                let mut watch = Watch::new(self.memory, &mut look);
+                let mut watch = Watch::new(self.memory, &mut on_progress);
                 Simulator.run(&scenario, &self.guests, scenario.run.seed, &mut watch)
             });
         match ended {

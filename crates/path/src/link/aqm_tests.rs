@@ -331,7 +331,7 @@ proptest! {
             link
         });
         let mut arrived = [Vec::new(), Vec::new()];
-        let (mut now, mut refused, mut offered) = (Instant::ZERO, 0, 0);
+        let (mut now, mut rejected, mut offered) = (Instant::ZERO, 0, 0);
         for (number, (gap, what, size, ecn)) in (0..).zip(steps) {
             now += Duration::from_micros(gap);
             for (link, arrived) in links.iter_mut().zip(&mut arrived) {
@@ -345,7 +345,7 @@ proptest! {
                     5 => link.set_jitter(now, Duration::from_micros(u64::from(size))),
                     _ => {
                         let verdict = link.enqueue(now, Probe(size, number, ecn));
-                        refused += u64::from(verdict != Verdict::Queued);
+                        rejected += u64::from(verdict != Verdict::Queued);
                         offered += 1;
                     }
                 }
@@ -375,7 +375,7 @@ proptest! {
         let reported = std::iter::from_fn(|| links[1].next_drop()).collect::<Vec<_>>();
         prop_assert!(reported.is_sorted_by_key(|(at, ..)| *at));
         let counters = *links[1].counters();
-        prop_assert_eq!(reported.len() as u64 + refused / 2, counters.dropped().packets);
+        prop_assert_eq!(reported.len() as u64 + rejected / 2, counters.dropped().packets);
         prop_assert_eq!(offered / 2, counters.offered.packets);
     }
 }

@@ -389,12 +389,12 @@ fn a_policer_drops_at_once_and_does_not_queue() {
     };
     link.set_policer(us(0), Some(policer));
     let offer = |link: &mut Link<Sized>, at: u64| link.enqueue(us(at), Sized(1500, 0));
-    let refused = Verdict::Dropped(DropCause::Policer);
+    let policed = Verdict::Dropped(DropCause::Policer);
     assert_eq!(offer(&mut link, 0), Verdict::Queued);
     assert_eq!(offer(&mut link, 0), Verdict::Queued);
-    assert_eq!(offer(&mut link, 0), refused);
+    assert_eq!(offer(&mut link, 0), policed);
     // 1500 B at 10 Mbit/s arrive every 1.2 ms.
-    assert_eq!(offer(&mut link, 1_199), refused);
+    assert_eq!(offer(&mut link, 1_199), policed);
     assert_eq!(offer(&mut link, 1_200), Verdict::Queued);
     link.set_policer(us(1_200), None);
     assert_eq!(offer(&mut link, 1_200), Verdict::Queued);

@@ -48,7 +48,7 @@ impl InverseRoot {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     /// A packet arrived, and was refused or not.
-    Comes { packet: Probe, refused: bool },
+    Comes { packet: Probe, dropped: bool },
     /// A dequeue; none if the queue was empty.
     Goes { number: Option<u32>, marked: bool },
     /// PIE is about to compute its probability from a delay; `accumulated` since the last drop.
@@ -75,7 +75,7 @@ pub(super) fn events(text: &str) -> Vec<(Instant, Event)> {
         let number = |index: usize| words[index].parse::<u64>().unwrap();
         if words[0] == "x" {
             match events.last_mut() {
-                Some((_, Event::Comes { refused, .. })) => *refused = true,
+                Some((_, Event::Comes { dropped, .. })) => *dropped = true,
                 other => panic!("{other:?}"),
             }
             continue;
@@ -91,7 +91,7 @@ pub(super) fn events(text: &str) -> Vec<(Instant, Event)> {
                 }
                 Event::Comes {
                     packet,
-                    refused: false,
+                    dropped: false,
                 }
             }
             "-" => {

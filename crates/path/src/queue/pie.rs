@@ -323,7 +323,7 @@ mod tests {
     fn a_burst_passes_and_an_overload_does_not() {
         for capable in [0, 1] {
             let (mut queue, mut discarded) = (pie(), Discarded::new());
-            let (mut refused, mut marked) = (Vec::new(), Vec::new());
+            let (mut dropped, mut marked) = (Vec::new(), Vec::new());
             for at in 0..400 {
                 for number in 0..2 {
                     let probe = Probe {
@@ -335,7 +335,7 @@ mod tests {
                         .enqueue(ms(at), probe, None, &mut discarded.sink())
                         .is_err()
                     {
-                        refused.push((at, queue.probability));
+                        dropped.push((at, queue.probability));
                     }
                     if discarded.counters.marked.packets > before {
                         marked.push((at, queue.probability));
@@ -343,13 +343,13 @@ mod tests {
                 }
                 queue.dequeue(ms(at), &mut discarded.sink());
             }
-            let signals = if capable == 1 { &marked } else { &refused };
+            let signals = if capable == 1 { &marked } else { &dropped };
             assert!(signals.len() > 5, "{signals:?}");
             // From the last moment without delay, 150 ms in whole updates.
             assert!(signals[0].0 >= 150, "{signals:?}");
             if capable == 1 {
                 assert!(marked.iter().all(|(_, p)| *p < 0.1));
-                assert!(refused.iter().all(|(_, p)| *p >= 0.1));
+                assert!(dropped.iter().all(|(_, p)| *p >= 0.1));
             }
         }
     }
@@ -549,7 +549,7 @@ mod tests {
             let (mut was_busy, mut predicted, mut updates) = (false, None, 0);
             for (at, event) in events {
                 match event {
-                    Event::Comes { packet, refused } => {
+                    Event::Comes { packet, dropped } => {
                         let old_delay = std::mem::replace(&mut queue.old_delay, queue.delay);
                         let chance = queue.chance();
                         queue.old_delay = old_delay;
@@ -560,15 +560,15 @@ mod tests {
                         };
                         expected += probability;
                         variance += probability * (1.0 - probability);
-                        let signal = refused || marked.contains(&packet.number);
+                        let signal = dropped || marked.contains(&packet.number);
                         if signal {
                             assert!(probability > 0.0, "{at:?}: {packet:?}, {chance:?}");
-                            assert_eq!(refused, packet.ecn == 0 || queue.probability > 0.1);
+                            assert_eq!(dropped, packet.ecn == 0 || queue.probability > 0.1);
                             signalled += 1;
                             queue.accumulated = 0.0;
                         }
                         assert!(signal || chance != Chance::Sure, "{at:?}: {packet:?}");
-                        if !refused {
+                        if !dropped {
                             queue.fifo.push(at, packet);
                         }
                     }

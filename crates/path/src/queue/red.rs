@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn both_thresholds_count_alike() {
-        let refused = |min, max| {
+        let error_of = |min, max| {
             let red = Red {
                 min,
                 max,
@@ -215,9 +215,9 @@ mod tests {
         };
         let (few, many) = (Size::Packets(5), Size::Packets(15));
         let bytes = Size::Bytes(Bytes::new(90_000));
-        assert_eq!(refused(few, many), None);
+        assert_eq!(error_of(few, many), None);
         let message = Some("is in another kind of unit than `min`");
-        assert_eq!([refused(few, bytes), refused(bytes, many)], [message; 2]);
+        assert_eq!([error_of(few, bytes), error_of(bytes, many)], [message; 2]);
     }
 
     #[test]
@@ -352,8 +352,8 @@ mod tests {
             (0.0, 0.0, 0, 0, 0);
         for (at, event) in events {
             match event {
-                Event::Comes { packet, refused } => {
-                    let signal = refused || marked.contains(&packet.number);
+                Event::Comes { packet, dropped } => {
+                    let signal = dropped || marked.contains(&packet.number);
                     let chance = state.chance(Arrival {
                         size: packet.size,
                         bytes: fifo.bytes(),
@@ -363,7 +363,7 @@ mod tests {
                     });
                     match chance {
                         None => {
-                            assert!(refused, "{at:?}: {packet:?}, {}", state.average);
+                            assert!(dropped, "{at:?}: {packet:?}, {}", state.average);
                             forced += 1;
                         }
                         Some(0.0) => {
@@ -375,7 +375,7 @@ mod tests {
                             variance += chance * (1.0 - chance);
                             signalled += u32::from(signal);
                             if signal {
-                                assert_eq!(refused, packet.ecn == 0);
+                                assert_eq!(dropped, packet.ecn == 0);
                             }
                         }
                     }
@@ -383,7 +383,7 @@ mod tests {
                     if signal {
                         state.count = None;
                     }
-                    if !refused {
+                    if !dropped {
                         fifo.push(at, packet);
                     }
                 }

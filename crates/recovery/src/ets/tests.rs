@@ -147,10 +147,10 @@ fn both_ends_agree_in_the_handshake() {
     assert_eq!((syn.wire_len(), syn.max_ack_delay), (16, Some(40_000)));
     assert_eq!((syn.tsecr, syn.delay), (Timestamp(0), EchoDelay::Invalid));
     let held = Duration::from_micros(30);
-    let answer = Ets::syn_ack(Some(&syn), us(200), held, Duration::from_millis(70)).unwrap();
-    assert_eq!(answer.max_ack_delay, Some(u16::MAX), "saturates at 65.5 ms");
+    let reply = Ets::syn_ack(Some(&syn), us(200), held, Duration::from_millis(70)).unwrap();
+    assert_eq!(reply.max_ack_delay, Some(u16::MAX), "saturates at 65.5 ms");
     assert_eq!(
-        answer.sample(us(260)),
+        reply.sample(us(260)),
         Some(EtsSample {
             total_rtt: Duration::from_micros(160),
             receiver_delay: Some(held),
@@ -226,9 +226,9 @@ fn a_delayed_acknowledgment_tells_its_timer() {
     assert_eq!(path.segment(0, 1_000), None);
     let at = path.receiver.next_timer().unwrap();
     let ack = path.receiver.on_timer(at).unwrap();
-    let seen = over_the_wire(at + Duration::from_micros(50), &ack);
+    let measured = over_the_wire(at + Duration::from_micros(50), &ack);
     // 20 ms do not fit into microseconds; milliseconds hold them exactly.
-    assert_eq!(seen, sample(20_100, 20_000));
+    assert_eq!(measured, sample(20_100, 20_000));
 }
 
 #[test]

@@ -419,15 +419,15 @@ proptest! {
                 ..segment(0, now)
             };
             let before = general.before_segment(at(now), &segment);
-            let answer = general.on_segment(at(now), &segment);
+            let general_ack = general.on_segment(at(now), &segment);
             match short.on_next(at(now), &segment) {
                 Some(next) => {
                     prop_assert_eq!(before, None);
-                    prop_assert_eq!(answer, next.map(|ack| ack.with(SackBlocks::default())));
+                    prop_assert_eq!(general_ack, next.map(|ack| ack.with(SackBlocks::default())));
                 }
                 None => {
                     prop_assert_eq!(before, short.before_segment(at(now), &segment));
-                    prop_assert_eq!(answer, short.on_segment(at(now), &segment));
+                    prop_assert_eq!(general_ack, short.on_segment(at(now), &segment));
                 }
             }
             prop_assert_eq!(format!("{general:?}"), format!("{short:?}"));

@@ -265,18 +265,18 @@ fn released_after_a_mark(recovery: Recovery) -> Vec<usize> {
     let mut sender = Sender::new(config, Window::new(10), at(0), None);
     send(&mut sender, at(0), 10);
     sender.write(at(0), 100 * u64::from(MSS));
-    let mut answer = |number: u64| {
+    let mut next = |number: u64| {
         let now = at(40 + number);
-        let answer = Acknowledgment {
+        let ack = Acknowledgment {
             ece: number == 1,
             ..ack(number, at(0), &[])
         };
-        sender.on_ack(now, &answer);
+        sender.on_ack(now, &ack);
         let cwr = matches!(recovery, Recovery::Linux) && number < 11;
         assert_eq!(sender.ca_state() == CaState::Cwr, cwr, "{number}");
         std::iter::from_fn(|| sender.poll_transmit(now)).count()
     };
-    (1..=12).map(&mut answer).collect()
+    (1..=12).map(&mut next).collect()
 }
 
 #[test]

@@ -521,7 +521,7 @@ struct Syn {
     /// The segment size that it announces.
     mss: Option<u16>,
     /// Whether it answers one.
-    answers: bool,
+    is_syn_ack: bool,
 }
 
 /// A connection.
@@ -644,7 +644,7 @@ impl Connection {
             at: now,
             seq: tcp.seq,
             mss: tcp.mss,
-            answers: tcp.ack.is_some(),
+            is_syn_ack: tcp.ack.is_some(),
         };
         self.is_repeated |= self.syns[from].replace(syn).is_some();
         // The smaller of both: each sender also knows its own network.
@@ -656,19 +656,19 @@ impl Connection {
     /// From the SYN to the ACK of the SYN-ACK is a round trip, at any capture point.
     fn on_handshake(&mut self, now: Instant, from: usize, tcp: &Tcp) {
         if let ([Some(a), Some(b)], None, false) = (self.syns, self.handshake, self.is_repeated)
-            && a.answers != b.answers
-            && from == usize::from(a.answers)
+            && a.is_syn_ack != b.is_syn_ack
+            && from == usize::from(a.is_syn_ack)
             && tcp.ack.is_some()
             && !tcp.rst
         {
-            let (opened, answered) = if a.answers {
+            let (opened, replied) = if a.is_syn_ack {
                 (b.at, a.at)
             } else {
                 (a.at, b.at)
             };
             self.handshake = Some(now.since(opened));
-            self.sides[from].opening = Some(now.since(answered));
-            self.sides[1 - from].opening = Some(answered.since(opened));
+            self.sides[from].opening = Some(now.since(replied));
+            self.sides[1 - from].opening = Some(replied.since(opened));
         }
     }
 }

@@ -103,7 +103,7 @@ impl World {
             match ends.transmit(now, side) {
                 Err(defect) => break Err(defect),
                 Ok(None) => break ends.next_timer(now, side),
-                Ok(Some(out)) if side == Side::Receiver => self.answer(index, out),
+                Ok(Some(out)) if side == Side::Receiver => self.reply_datagram(index, out),
                 Ok(Some(out)) => {
                     sent = true;
                     self.send_datagram(index, out);
@@ -162,7 +162,7 @@ impl World {
         self.forwarded(&packet, verdict);
     }
 
-    fn answer(&mut self, index: usize, out: Outgoing) {
+    fn reply_datagram(&mut self, index: usize, out: Outgoing) {
         self.allowance -= 1;
         self.send_reply(
             index,
@@ -224,7 +224,7 @@ impl World {
         let header = |packet: &Packet| match packet.load {
             Load::Reply { number, .. } => {
                 let index = packet.flow as usize;
-                flows[index].header(replies[index].look(number)?)
+                flows[index].header(replies[index].get(number)?)
             }
             // The data of a connection goes the other way.
             _ => None,
