@@ -99,7 +99,7 @@ impl CaState {
 
 /// One acknowledgment, after the transport has processed it.
 ///
-/// Its volumes match what the controller has been told: a loss that is reported after the sample
+/// Its volumes match what the controller has been notified of: a loss that is reported after the sample
 /// ([`Signals::losses_first`]) is still in flight here, and not yet in `lost`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {

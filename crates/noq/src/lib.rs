@@ -13,7 +13,7 @@ use paceline_units::Bytes;
 pub use noq_proto::TransportConfig;
 pub use paceline_adapter::ControllerError;
 
-/// What noq 1.4 tells a controller and does for it.
+/// What noq 1.4 reports to a controller and does for it.
 pub const SIGNALS: Signals = Signals {
     loss_per_packet: true,
     marks: true,

@@ -47,7 +47,7 @@ pub struct Link<P> {
     entries: VecDeque<Entry<P>>,
     /// Number of packets at the front that have departed by the latest known time.
     departed: usize,
-    /// Whether [`Self::next_ahead`] tells arrivals, and the number of packets at the front that it
+    /// Whether [`Self::next_ahead`] reports arrivals, and the number of packets at the front that it
     /// has reported.
     tells_ahead: bool,
     told_ahead: usize,
@@ -444,7 +444,7 @@ impl<P: Packet + Clone> Link<P> {
         self.tells_ahead
     }
 
-    /// Whether [`Self::next_ahead`] tells arrivals, which then are no events.
+    /// Whether [`Self::next_ahead`] reports arrivals, which then are no events.
     #[inline]
     pub fn tells_ahead(&self) -> bool {
         self.tells_ahead

@@ -18,7 +18,7 @@ pub use quinn_proto::TransportConfig;
 #[cfg(feature = "socket")]
 pub use socket::PacedSocket;
 
-/// What quinn 0.11 tells a controller and does for it.
+/// What quinn 0.11 reports to a controller and does for it.
 pub const SIGNALS: Signals = Signals {
     marks: true,
     ..Signals::NONE

@@ -242,7 +242,7 @@ mod tests {
     fn what_was_sent_before_the_newest_delivered_waits_the_reordering_window() {
         let mut rack = Rack::default();
         deliver(&mut rack, 41, 1, 1, false);
-        // Fewer than three SACKed, no reordering seen: a quarter of the minimum RTT.
+        // Fewer than three SACKed, no reordering detected: a quarter of the minimum RTT.
         let window = rack.reo_wnd(false, 1, Some(ms(40)), Some(ms(40)));
         assert_eq!(window, ms(10));
         assert_eq!(rack.deadline(0, at(0), window), Some(at(50)));

@@ -147,9 +147,9 @@ mod tests {
                     prop_assert!(merged.start <= start && merged.end >= start + len);
                     prop_assert!((merged.start..merged.end).all(|point| points.contains(&point)));
                 }
-                let held: Vec<u64> =
+                let contained: Vec<u64> =
                     ranges.ranges.iter().flat_map(|range| range.start..range.end).collect();
-                prop_assert_eq!(held, points.iter().copied().collect::<Vec<_>>());
+                prop_assert_eq!(contained, points.iter().copied().collect::<Vec<_>>());
                 let ordered = ranges.ranges.iter().zip(ranges.ranges.iter().skip(1));
                 prop_assert!(ordered.into_iter().all(|(a, b)| a.end < b.start));
             }

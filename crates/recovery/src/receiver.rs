@@ -104,10 +104,10 @@ pub struct Receiver {
     config: ReceiverConfig,
     /// `RCV.NXT`.
     next: u64,
-    /// Held out of order.
-    held: Ranges,
+    /// Received out of order.
+    out_of_order: Ranges,
     held_bytes: u64,
-    /// The ranges of `held` that changed last, the latest first.
+    /// The ranges of `out_of_order` that changed last, the latest first.
     recent: [Block; SackBlocks::CAPACITY],
     /// `Last.ACK.sent` and `TS.Recent` (RFC 7323 section 4.3).
     last_ack: u64,
@@ -132,7 +132,7 @@ impl Receiver {
         Self {
             config,
             next: 0,
-            held: Ranges::default(),
+            out_of_order: Ranges::default(),
             held_bytes: 0,
             recent: [Block::default(); SackBlocks::CAPACITY],
             last_ack: 0,
@@ -199,7 +199,7 @@ impl Receiver {
     /// Whether a segment continues the data in order, and none is out of order.
     #[inline]
     fn is_next(&self, segment: &Segment) -> bool {
-        segment.seq == self.next && segment.end() <= self.edge && self.held.is_empty()
+        segment.seq == self.next && segment.end() <= self.edge && self.out_of_order.is_empty()
     }
 
     /// Reads the header of a segment. Whether it asks for an acknowledgment at once.
@@ -225,7 +225,7 @@ impl Receiver {
         let in_order = segment.seq == self.next && segment.end() <= self.edge;
         // Data is read a buffer at a time, and only the first read of an instant counts: of a
         // segment that fills a gap and the data behind it, what one buffer holds.
-        let filled = self.held.first_gap(segment.end());
+        let filled = self.out_of_order.first_gap(segment.end());
         let buffer = BUFFER * u64::from(segment.len);
         let read = if filled - segment.seq <= buffer {
             filled
@@ -270,13 +270,13 @@ impl Receiver {
         let overlap = (segment.seq < self.next).then_some((segment.seq, self.next));
         self.duplicate_bytes += overlap.map_or(0, |(start, end)| end - start);
         let start = segment.seq.max(self.next);
-        if start == self.next && self.held.is_empty() {
+        if start == self.next && self.out_of_order.is_empty() {
             let due = self.take_next(now, segment, at_once) || overlap.is_some();
             return due.then(|| self.acknowledge(now, overlap));
         }
         let mut fresh = 0;
         let merged = self
-            .held
+            .out_of_order
             .insert(Block { start, end }, |part| fresh += part.end - part.start);
         self.held_bytes += fresh;
         let again = end - start - fresh;
@@ -287,7 +287,7 @@ impl Receiver {
             // It fills the first gap.
             self.next = merged.end;
             self.held_bytes -= merged.end - merged.start;
-            self.held.pop_first();
+            self.out_of_order.pop_first();
         } else {
             self.report_first(merged);
             let delay = self.config.sack_delay;
@@ -328,7 +328,7 @@ impl Receiver {
             blocks.dsack = true;
             blocks.push(Block { start, end });
         }
-        if !self.held.is_empty() {
+        if !self.out_of_order.is_empty() {
             for block in self.recent.iter().filter(|block| block.start > self.next) {
                 blocks.push(*block);
             }

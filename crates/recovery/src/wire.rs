@@ -132,7 +132,7 @@ pub struct Acknowledgment<Ranges = SackBlocks> {
     pub delay: Duration,
     /// Whether the delayed-ACK timer sent it.
     pub delayed: bool,
-    /// Not on the wire: how long it has been in the sender's host, if its NIC's clock tells. RTT
+    /// Not on the wire: how long it has been in the sender's host, if its NIC's clock reports it. RTT
     /// samples end before that.
     pub stack: Duration,
 }

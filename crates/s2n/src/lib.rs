@@ -21,7 +21,7 @@ use pacer::Pacer;
 
 pub use paceline_adapter::ControllerError;
 
-/// What s2n-quic 1.91 tells a controller and does for it.
+/// What s2n-quic 1.91 reports to a controller and does for it.
 pub const SIGNALS: Signals = Signals {
     losses_first: true,
     loss_per_packet: true,
@@ -40,7 +40,7 @@ impl Factory {
     /// The controller of this name, with its defaults.
     ///
     /// # Errors
-    /// If there is none, or it needs what s2n-quic does not tell.
+    /// If there is none, or it needs what s2n-quic does not report.
     pub fn named(name: &str) -> Result<Self, ControllerError> {
         Plan::named(name, SIGNALS).map(Self)
     }
@@ -48,7 +48,7 @@ impl Factory {
     /// A controller with its options.
     ///
     /// # Errors
-    /// If it needs what s2n-quic does not tell.
+    /// If it needs what s2n-quic does not report.
     pub fn new(recipe: Recipe) -> Result<Self, ControllerError> {
         Plan::new(recipe, SIGNALS).map(Self)
     }

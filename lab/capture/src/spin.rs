@@ -8,12 +8,12 @@ const SPIN: u8 = 0x20;
 
 /// RTTs of one connection, from the datagrams of one of its directions in their order.
 ///
-/// Each end of a connection sends the value that it has seen last, and the client its opposite: at
+/// Each end of a connection sends the value that it received last, and the client its opposite: at
 /// any point of the path, an edge passes once per round trip. An end without data to send delays
 /// it. An end may leave the bit unused, with any value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin {
-    /// Whether a handshake was seen: other protocols use these bits differently.
+    /// Whether a handshake was captured: other protocols use these bits differently.
     is_quic: bool,
     /// The bit's last value.
     value: Option<bool>,

@@ -38,7 +38,7 @@ pub struct Tracker {
     first: Option<u32>,
     /// Position of the first byte of the stream, or of the first that was mentioned.
     origin: u64,
-    /// Whether its SYN was seen: there is nothing before the origin then.
+    /// Whether its SYN was captured: there is nothing before the origin then.
     is_opened: bool,
     sent: VecDeque<Sent>,
     /// The bytes that have passed.
@@ -134,7 +134,7 @@ impl Tracker {
         rtt
     }
 
-    /// The SYN tells where the stream begins. One with another number is another attempt.
+    /// The SYN shows where the stream begins. One with another number is another attempt.
     pub fn open(&mut self, tcp: &Tcp) {
         let first = tcp.seq.wrapping_add(1);
         self.scales = Some(tcp.window_shift.is_some());
@@ -167,7 +167,7 @@ impl Tracker {
         self.first == Some(seq)
     }
 
-    /// Everything up to here has been sent, seen or not.
+    /// Everything up to here has been sent, captured or not.
     pub fn skip_to(&mut self, end: u64) {
         self.highest = self.highest.max(end);
     }
@@ -457,7 +457,7 @@ mod tests {
         for n in 0..4 {
             tracker.on_data(at(n), &data(1000 + n as u32 * 1000));
         }
-        // No selective acknowledgment tells that the last three have arrived.
+        // No selective acknowledgment reports that the last three have arrived.
         tracker.on_data(at(200), &data(1000));
         assert_eq!(tracker.on_ack(at(240), &ack(5000, &[])), None);
         // A part of a packet that left as one of several segments.

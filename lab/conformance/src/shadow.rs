@@ -131,7 +131,7 @@ pub fn follow(recording: &Recording, recipe: &Recipe, handshake: Option<u64>) ->
 }
 
 /// Judges a flow by the shadow of a controller. `handshake` is the round trip of the connection's
-/// set-up in nanoseconds, if it is known. A `thorough` judgement tells whether what is broken hangs
+/// set-up in nanoseconds, if it is known. A `thorough` judgement says whether what is broken hangs
 /// on when losses were marked, or on where the recording was made.
 pub fn judge(
     recording: &Recording,

@@ -57,7 +57,7 @@ static VOCABULARY: Vocabulary = Vocabulary {
 /// Reads a scenario; see [`Scenario::parse`].
 ///
 /// # Errors
-/// All errors that could be found, in the order of the file.
+/// All errors that could be detected, in the order of the file.
 pub fn parse(
     text: &str,
     file_name: &str,

@@ -36,7 +36,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long a client waits after the end of a test for the server to confirm it.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a client asks for.
+/// The options of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The server's address.

@@ -321,7 +321,7 @@ impl Server {
         Ok(())
     }
 
-    /// The server stops: tell the connected clients.
+    /// The server stops: notifies the connected clients.
     fn close_all(&mut self, on_news: &mut dyn FnMut(News)) {
         let now = self.clock.now();
         let why = Error::new(Kind::Stopped, "the server was stopped");

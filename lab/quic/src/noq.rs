@@ -116,7 +116,7 @@ fn write_qlog(transport: &mut TransportConfig, qlog: &Qlog, base: time::Instant)
     transport.qlog_factory(Arc::new(Written { qlog, base }));
 }
 
-/// What asks for a qlog of every connection.
+/// Requests a qlog of every connection.
 struct Written {
     qlog: Qlog,
     base: time::Instant,

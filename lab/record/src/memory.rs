@@ -101,11 +101,11 @@ mod tests {
     fn rows_take_what_their_columns_do() {
         // t, seq, len, window: 8 each; departed, echoed, held: 8 and a bit; flow: 4; kind: 8.
         assert_eq!(PacketRow::TABLE.row_bytes(), 4 * 8 + 3 * 8 + 4 + 8 + 1);
-        let held = RecordMemory::rows(2, 10, 3, 4, 5);
-        assert_eq!(held.samples, 2 * (SampleRow::TABLE.row_bytes() + 10 + 36));
-        assert_eq!(held.queue, 3 * (QueueRow::TABLE.row_bytes() + 16));
-        assert_eq!(held.events, 4 * EventRow::TABLE.row_bytes());
-        assert_eq!(held.packets, 5 * 69);
+        let memory = RecordMemory::rows(2, 10, 3, 4, 5);
+        assert_eq!(memory.samples, 2 * (SampleRow::TABLE.row_bytes() + 10 + 36));
+        assert_eq!(memory.queue, 3 * (QueueRow::TABLE.row_bytes() + 16));
+        assert_eq!(memory.events, 4 * EventRow::TABLE.row_bytes());
+        assert_eq!(memory.packets, 5 * 69);
         assert_eq!(RecordMemory::rows(u64::MAX, 0, 0, 0, 0).samples, u64::MAX);
     }
 }

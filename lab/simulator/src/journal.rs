@@ -211,7 +211,7 @@ impl Journal {
     }
 
     /// Whether a flow still gets a regular row at this instant: it is the first of that time, by
-    /// which metrics tell it from the rows between.
+    /// which metrics distinguish it from the rows between.
     fn is_regular_due(&self, now: Instant) -> bool {
         let whole = now
             .as_nanos()

@@ -67,7 +67,7 @@ impl Busy {
         self.resume = self.resume.max(until);
     }
 
-    /// A packet is seen to leave at `now`; `total` bytes have left. `delay` is its propagation
+    /// A packet leaves at `now`; `total` bytes have left. `delay` is its propagation
     /// delay after the link, and `capacity` returns the bytes that the link could have carried by a
     /// given time.
     pub fn left(

@@ -57,7 +57,7 @@ impl Clock {
                 return (planned + STALL, Some(late));
             }
             self.expect(now);
-            // Otherwise others may have seen later times before the limit was this one.
+            // Otherwise others may have read later times before the limit was this one.
             if self.of(sys::now()).since(now) <= STALL {
                 return (now, None);
             }

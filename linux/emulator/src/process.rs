@@ -21,7 +21,7 @@ impl Drop for Child {
     }
 }
 
-/// Held while a process is started: several threads start children.
+/// Locked while a process is started: several threads start children.
 static FORKING: Mutex<()> = Mutex::new(());
 
 /// Starts a process that does `work` with one end of a pair of sockets, and ends; this process

@@ -21,7 +21,7 @@ pub enum Own {
     Window(Bytes),
     /// BBR.
     Bbr(Bbr),
-    /// One of a guest's transport, which tells the bandwidth that it assumes.
+    /// One of a guest's transport, which reports the bandwidth that it assumes.
     Bandwidth(Rate),
     /// One on another stack, with no more state than in the row.
     Hidden,

@@ -11,7 +11,7 @@ pub const OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceli
 const TABLE: &str = include_str!("../../kernel/bbr3/options.h");
 /// The kernel's longest name of a controller (`TCP_CA_NAME_MAX`), with the zero at its end.
 const NAME: usize = 16;
-/// The sets of options in one run: a digit tells them apart.
+/// The sets of options in one run: a digit distinguishes them.
 const MOST_SETS: usize = 9;
 
 /// The constants of an object, in the kernel's units.

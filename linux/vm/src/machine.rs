@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// Waits until the guest stops the machine. `look` is called a few times a second with the
+    /// Waits until the guest stops the machine. `on_progress` is called a few times a second with the
     /// elapsed time of the run in nanoseconds, and may stop the wait.
     pub fn until_stopped(
         &mut self,

@@ -436,8 +436,8 @@ proptest! {
                 _ => { link.enqueue(now, Sized(size, next)); next += 1; }
             }
             prop_assert!(link.counters().balanced());
-            let held = (link.entries.len() + link.late.len()) as u64;
-            prop_assert_eq!(link.counters().held.packets, held);
+            let queued = (link.entries.len() + link.late.len()) as u64;
+            prop_assert_eq!(link.counters().held.packets, queued);
             let waiting: u64 = link.entries.iter().filter(|e| e.departure > now)
                 .map(|e| u64::from(e.packet.size())).sum();
             prop_assert_eq!(link.backlog(now).bytes.get(), waiting);
@@ -501,7 +501,7 @@ proptest! {
         prop_assert_eq!(&arrived[0], &arrived[1]);
     }
 
-    /// A link that tells arrivals ahead tells those that another has.
+    /// A link that reports arrivals ahead reports those that another has.
     #[test]
     fn what_is_told_ahead_arrives(
         steps in prop::collection::vec((0u64..5000, 40u32..3000), 1..300),
@@ -567,8 +567,8 @@ proptest! {
                 },
             }
             prop_assert!(link.counters().balanced());
-            let held = link.entries.len() + link.late.len();
-            prop_assert_eq!(link.counters().held.packets, held as u64);
+            let queued = link.entries.len() + link.late.len();
+            prop_assert_eq!(link.counters().held.packets, queued as u64);
         }
         while let Some(at) = link.next_arrival() {
             arrived.extend(link.arrive(at).map(|p| p.1));

@@ -86,7 +86,7 @@ fn a_tail_lost_and_repaired(sender: &mut Sender<Window>, una: u64) {
     sender.on_ack(later, &ack(una + 3, later, &[]));
 }
 
-/// RFC 8985 7.4.2: the response is the same as to a loss. The controller is told, with the state of
+/// RFC 8985 7.4.2: the response is the same as to a loss. The controller is notified, with the state of
 /// the lost transmission, and `C.lost` counts it.
 #[test]
 fn a_loss_that_a_probe_repaired_is_told() {

@@ -170,7 +170,7 @@ where
     D: FnMut(u64, &Segment) -> Delays,
     A: FnMut(u64, &Acknowledgment) -> Delays,
 {
-    /// `data` and `answers` receive the number of each packet sent, from 0.
+    /// `data` and `acks` receive the number of each packet sent, from 0.
     pub(super) fn new(controller: Window, data: D, acks: A) -> Self {
         Self::with(SenderConfig::default(), controller, data, acks)
     }

@@ -59,7 +59,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Whether data that has been seen before is a copy: the time since the packet. Packets without
+    /// Whether data that has been captured before is a copy: the time since the packet. Packets without
     /// an identification are compared by their headers, and within a time that is too short for a
     /// retransmission.
     pub fn has_data(

@@ -31,7 +31,7 @@ const FAR: u64 = 4;
 /// at least so many pass: a receiver acknowledges every second packet, and a sender fills a path.
 const CROWD: u64 = 2;
 const ENOUGH: u64 = 100;
-/// A full packet's bytes, if segments are merged and the SYNs do not tell.
+/// A full packet's bytes, if segments are merged and the SYNs do not show it.
 const PACKET: u32 = 1500;
 /// An echo for which the sender may have waited for data is an RTT up to this many times the
 /// minimum.
@@ -179,7 +179,7 @@ impl Side {
         }
     }
 
-    /// Whether the SYNs tell the size of packets.
+    /// Whether the SYNs show the size of packets.
     pub fn is_sized(&self) -> bool {
         self.mss.is_some()
     }
@@ -346,7 +346,7 @@ impl Side {
                 let (mut parts, mut from) = (Vec::new(), start);
                 let fresh = (highest.clamp(start, end), end, false);
                 for part in late.into_iter().chain([fresh]) {
-                    // What lies between was seen before.
+                    // What lies between was captured before.
                     for (from, to, again) in [(from, part.0, true), part] {
                         if from < to {
                             let place = |at: u64| at.saturating_sub(origin);
@@ -527,7 +527,7 @@ struct Syn {
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// The address and port of each side; the first is the one that was first seen to send.
+    /// The address and port of each side; the first is the one that was first captured as a sender.
     pub ends: [End; 2],
     pub sides: [Side; 2],
     /// Whether its beginning was captured.

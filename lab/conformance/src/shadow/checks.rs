@@ -696,7 +696,7 @@ impl Judged<'_> {
         let early = self.early();
         let rests = self.rests();
         let share = |part: usize, all: usize| (all > 0).then(|| 100.0 * part as f64 / all as f64);
-        // A probe that is seen or missed wrongly is one of many.
+        // A probe that is detected or missed wrongly is one of many.
         let verdict = |bad: usize, all: usize| match bad as f64 / all as f64 {
             _ if all == 0 => Verdict::NotSeen,
             ..=0.1 => Verdict::Held,

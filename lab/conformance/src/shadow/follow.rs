@@ -105,7 +105,7 @@ pub(super) enum SlowStart {
     Over,
 }
 
-/// What was sent since a time, and what the pace allowed, in bytes: they tell whether the
+/// What was sent since a time, and what the pace allowed, in bytes: they show whether the
 /// application limits the flow.
 #[derive(Clone, Copy)]
 struct Counted {

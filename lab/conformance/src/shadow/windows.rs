@@ -202,7 +202,7 @@ fn did(
     let window = middle.window as f64 / mss;
     let least = 1.5 * mss / (width * allowed.max(1.0));
     let measured = pace.over(from, to);
-    // Without a send: what is in flight tells, after the last one if no ACK came since.
+    // Without a send: what is in flight decides, after the last one if no ACK came since.
     let last = send.checked_sub(1).map(|last| followed.sends[last]);
     let (in_flight, allows) = match last {
         Some((at, in_flight, window)) if at >= middle.at => (in_flight, window),

@@ -209,9 +209,9 @@ fn read_stream(mut rest: &[u8], path: &Path, limit: u64) -> Result<Option<Run>, 
             }
             all[nth] = rows.saturating_add(all[nth]);
             let [samples, queue, events, packets] = all;
-            let held = RecordMemory::rows(samples, field_bytes, queue, events, packets).total();
-            if held > limit {
-                return Err(too_large(path, all[nth], held, limit));
+            let memory = RecordMemory::rows(samples, field_bytes, queue, events, packets).total();
+            if memory > limit {
+                return Err(too_large(path, all[nth], memory, limit));
             }
             tables[nth]
                 .take(rows as usize, &mut content)

@@ -9,7 +9,7 @@ use crate::flow::Flow;
 use crate::lanes::Reply;
 use crate::packet::{Load, Packet};
 
-/// Lets links tell arrivals ahead, if nothing changes links during the run: those that are the last
+/// Lets links report arrivals ahead, if nothing changes links during the run: those that are the last
 /// of all their flows, which are of ours, have no hosts, replies that cross no link, and lanes that
 /// they share with no others.
 pub(super) fn enable(script: &Script, flows: &mut [Flow], links: &mut [Link<Packet>]) {
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// The packets told ahead by a link have arrived up to now: the record may show it.
+    /// The packets reported ahead by a link have arrived up to now: the record may show it.
     fn catch_up(&mut self, link: usize) {
         let flows = &mut self.flows;
         if self.links[link].tells_ahead() {
