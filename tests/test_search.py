@@ -16,7 +16,7 @@ from paceline.errors import ArgumentError, ScenarioError
 from paceline.grid import document
 from paceline.reading import toml
 from paceline.runs import Run
-from paceline.study.search import Genome, Goal, NoSpaceError, Search, Seen, Space
+from paceline.study.search import Genome, Goal, NoSpaceError, Search, Space, TimeSeries
 
 SPACE = """
 schema = 1
@@ -65,10 +65,10 @@ SLOW = "goodput_bps < 2 Mbit/s"
 
 def searched(goal: str, runs: int, threads: int = 1, seed: int = 1) -> Search:
     space = Space.read(SPACE, "space.toml")
-    found = Search(space, Goal.read(goal), seed, batch.locally(threads))
-    found.explore(lambda done: runs - done)
-    found.reduce()
-    return found
+    search = Search(space, Goal.read(goal), seed, batch.locally(threads))
+    search.explore(lambda done: runs - done)
+    search.reduce()
+    return search
 
 
 def test_a_seeded_defect_is_found_and_made_small(cli: Command, tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_seeded_defect_is_found_and_made_small(cli: Command, tmp_path: Path) -
     call = ("search", "space.toml", "--goal", "starves", *mine, "--budget", "32 runs", "--out", "s")
     result = cli(*call, "--json", "--quiet")
     assert result.returncode == 3, result.stderr
-    said = json.loads(result.stdout)
-    assert said["explored"] == 32
-    first = said["finds"][0]
+    answer = json.loads(result.stdout)
+    assert answer["explored"] == 32
+    first = answer["finds"][0]
     assert min(first["offsets_ratio"], first["changes_ratio"]) >= 0.1
     text = Path(first["file"]).read_text()
     tables = toml(text)
@@ -103,7 +103,7 @@ def test_a_seeded_defect_is_found_and_made_small(cli: Command, tmp_path: Path) -
 def test_a_search_gives_the_same_bytes_on_any_number_of_threads() -> None:
     one, two, other = searched(SLOW, 50), searched(SLOW, 50, threads=2), searched(SLOW, 50, seed=2)
     assert one.explored == two.explored == 50
-    texts = [[find.toml() for find in found.finds] for found in (one, two)]
+    texts = [[find.toml() for find in search.finds] for search in (one, two)]
     assert texts[0] == texts[1] != []
     assert [c.tables for c in one.failing] == [c.tables for c in two.failing]
     assert [c.tables for c in one.failing] != [c.tables for c in other.failing]
@@ -130,26 +130,26 @@ def test_what_is_left_out_takes_its_keys_along() -> None:
     assert len(same.at) == len(space.genes)
 
 
-def seen(text: str) -> Seen:
-    kept: list[Run] = []
+def time_series(text: str) -> TimeSeries:
+    runs: list[Run] = []
     job = batch.Job(text, (("run.sample_interval", "100 ms"),), duration_ns=1)
-    batch.execute([job], lambda _, __, run: kept.append(run))
-    return Seen(kept[0], text)
+    batch.execute([job], lambda _, __, run: runs.append(run))
+    return TimeSeries(runs[0], text)
 
 
 def test_a_path_is_clean_between_its_changes() -> None:
-    found = seen(document(Space.read(SPACE, "space.toml").base))
-    bad = {round(t, 1) for t, unclean in zip(found.t, found.unclean, strict=True) if unclean}
+    series = time_series(document(Space.read(SPACE, "space.toml").base))
+    bad = {round(t, 1) for t, unclean in zip(series.t, series.unclean, strict=True) if unclean}
     assert {3.1, 3.2, 3.3, 4.0} <= bad | {3.0}
     assert max(bad) <= 4.1
     assert min(bad) >= 3.0
-    first, last = found.windows(5.0, found.unclean)
-    assert all(found.t[first] >= 4.0)
-    assert all((found.t[last] - found.t[first]).round(3) == 5.0)
+    first, last = series.windows(5.0, series.unclean)
+    assert all(series.t[first] >= 4.0)
+    assert all((series.t[last] - series.t[first]).round(3) == 5.0)
     # Two flows have half of 3 Mbit/s each, less headers: 8 s of it are 1.448 MB.
-    at = [int(np.argmin(abs(found.t - time))) for time in (5.0, 13.0)]
-    assert found.fair[at[1]] - found.fair[at[0]] == pytest.approx(1.5e6 * 1448 / 1500, rel=1e-3)
-    lossy = seen(SPACE.partition("[sweep]")[0].replace("[path]", '[path]\nloss = "0.1 %"'))
+    at = [int(np.argmin(abs(series.t - time))) for time in (5.0, 13.0)]
+    assert series.fair[at[1]] - series.fair[at[0]] == pytest.approx(1.5e6 * 1448 / 1500, rel=1e-3)
+    lossy = time_series(SPACE.partition("[sweep]")[0].replace("[path]", '[path]\nloss = "0.1 %"'))
     assert lossy.unclean.all()
 
 
@@ -178,7 +178,7 @@ def test_a_flow_is_slower_than_another_controller() -> None:
     (verdict,) = search.verdicts([(text, ())])
     assert verdict is not None
     assert search.runs == 2
-    own, other = (seen(t) for t in (text, text.replace('cc = "reno"', 'cc = "cubic"', 1)))
+    own, other = (time_series(t) for t in (text, text.replace('cc = "reno"', 'cc = "cubic"', 1)))
     rates = [one.run.flow_metrics[0]["goodput_bps"] for one in (own, other)]
     assert verdict.value == pytest.approx(rates[0] / (0.9 * rates[1]))
 
@@ -189,14 +189,14 @@ def test_bad_spaces_and_options_are_refused(cli: Command, tmp_path: Path) -> Non
     with pytest.raises(ScenarioError, match=r"path\.rate"):
         Space.read(SPACE.replace('to = "4 Mbit/s"', 'to = "4 ms"'), "x.toml")
     (tmp_path / "space.toml").write_text(SPACE)
-    for options, told in (
+    for options, message in (
         (("--goal", "starvs"), "no goal is called 'starvs'"),
         (("--goal", "starves", "--budget", "soon"), "--budget takes runs or a time"),
         (("--goal", "starves", "--set", "path.rat=1"), "path.rat"),
         (("--goal", "starves", "--against", "none"), "none is no search"),
     ):
         result = cli("search", "space.toml", *options)
-        assert (result.returncode, told in result.stderr) == (2, True), result
+        assert (result.returncode, message in result.stderr) == (2, True), result
     assert not (tmp_path / "runs").exists()
 
 

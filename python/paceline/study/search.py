@@ -42,12 +42,12 @@ _DRAWS = 500
 _GENERATION, _FIRST, _RANDOM = 32, 4, 12
 #: How many candidates have children, and how many of these may fail in one way.
 _PARENTS, _ALIKE = 24, 3
-#: Start offsets with which a smaller path is tried, and a find in the end; the latest of them.
-_TRIED, HELD, OFFSET = 6, 40, "100 ms"
+#: The start offsets of a trial and of the final check; the latest of them.
+_TRIAL_OFFSETS, _FINAL_OFFSETS, _OFFSET = 6, 40, "100 ms"
 #: The smallest share of offsets, and of changes of a number by this share, in which a find fails.
-LEAST, CHANGE = 0.1, 0.05
-#: How many candidates of a group are tried to be made small, and how many groups there are.
-_TRIES, _GROUPS = 2, 5
+_MIN_SHARE, _CHANGE = 0.1, 0.05
+#: How many candidates of a group are reduced, and how many groups there are.
+_REDUCED, _GROUPS = 2, 5
 
 
 #: A state lasts if it does so for this long; a stall is one from here on, or from so many RTTs.
@@ -68,7 +68,7 @@ class Verdict(NamedTuple):
     group: tuple[str, str, str] = ("", "", "")
     #: A bound of `[expect]` that fails.
     expected: tuple[str, str] = ("", "")
-    told: str = ""
+    description: str = ""
     #: The goodput of the run, and of each of its flows.
     goodputs: tuple[float, ...] = (0.0, 0.0)
 
@@ -97,8 +97,8 @@ class Verdict(NamedTuple):
         return self.value < 1
 
 
-class Seen:
-    """A run as goals see it: everything on one grid of times, the first flow as the one judged."""
+class TimeSeries:
+    """A run on one grid of times, as goals need it. The first flow is the one judged."""
 
     def __init__(self, run: Run, text: str) -> None:
         self.run, queue, flows = run, run.queue.filter(pl.col("link") == 0), run.flows
@@ -115,7 +115,7 @@ class Seen:
         self.row = flows.row(0, named=True)
         self.own = run.samples.filter(pl.col("flow") == 0)
         own_t = self.own["t_ns"].to_numpy() / 1e9
-        self.got = self._at(own_t, self.own["goodput_bytes"].to_numpy())
+        self.received = self._at(own_t, self.own["goodput_bytes"].to_numpy())
         self.acked = self._at(own_t, self.own["delivered_bytes"].to_numpy())
         ends = [
             (row["start_ns"] / 1e9, (row["stop_ns"] or row["finish_ns"] or math.inf) / 1e9)
@@ -146,15 +146,15 @@ class Seen:
         columns = ("t_ns", "key", "before_value", "value", "detail")
         self.changes = [(t / 1e9, *rest) for t, *rest in changed.select(columns).iter_rows()]
         links = changed["link"].to_list()
-        found = np.full(len(self.t), any(state.values()))
+        unclean = np.full(len(self.t), any(state.values()))
         for (time, key, _, value, detail), link in zip(self.changes, links, strict=True):
             at = int(np.searchsorted(self.t, time))
             if (name := key.partition(".")[0]) in (*_IMPAIRMENTS, "rate"):
                 bad = not value if name == "rate" else bool(value) or detail == "on"
                 state[f"{link} {name}"] = bad
-            found[at:] = any(state.values())
-            found[at : at + 1] = True
-        return found
+            unclean[at:] = any(state.values())
+            unclean[at : at + 1] = True
+        return unclean
 
     def windows(self, seconds: float, bad: Any) -> tuple[Any, Any]:
         """Return the first and last rows of all windows of this length without a bad step."""
@@ -184,7 +184,7 @@ class Seen:
         columns = (rows[name].drop_nulls().to_numpy() for name in ("cwnd_bytes", "in_flight_bytes"))
         medians = (np.median(column if rows.height else [0]) for column in columns)
         window, in_flight = (quantity("_bytes", median) for median in medians)
-        told = (
+        description = (
             f"From {begin:.1f} to {end:.1f} s {what}. {self.row['cc']} is in {states[0][0]} for "
             f"{states[0][1]:.0%} of this time, and loss recovery in {states[1][0]} for "
             f"{states[1][1]:.0%}; the median window is "
@@ -192,15 +192,18 @@ class Seen:
             f"retransmission timeouts in it and {sum(t <= begin for t in timeouts)} before. "
             f"Before it: {before}."
         ).replace("%", " %")
-        found = Verdict(value, group, told=told, goodputs=goodputs)
+        verdict = Verdict(value, group, description=description, goodputs=goodputs)
         metric, bound = expected
-        said = found.had(bound) if metric == _OWN else (metric, _bound(metric, bound))
-        return found._replace(expected=said)
+        expectation = verdict.had(bound) if metric == _OWN else (metric, _bound(metric, bound))
+        return verdict._replace(expected=expectation)
 
-    def short(self, value: float, first: int, last: int, wanted: float, what: str) -> Verdict:
+    def short(self, value: float, first: int, last: int, needed: float, what: str) -> Verdict:
         """Return a verdict on a time in which the flow has less than the wanted bytes."""
         goodput = float(self.run.flow_metrics[0]["goodput_bps"] or 0)
-        total, lacks = float(self.got[-1]), wanted - float(self.got[last] - self.got[first])
+        total, lacks = (
+            float(self.received[-1]),
+            needed - float(self.received[last] - self.received[first]),
+        )
         bound = goodput * (1 + lacks / total) if total else 8 * lacks / float(self.t[-1])
         return self.verdict(value, first, last, (_OWN, bound), what)
 
@@ -228,84 +231,88 @@ def _bound(metric: str, bound: float, *, upper: bool = False) -> str:
     """Write a bound so that what fails by any digit still fails: rounded away from it."""
     upper = upper or metric.startswith(("queue", "loss"))
     power = 10 ** (math.floor(math.log10(bound)) - 3) if bound > 0 else 1
-    kept = (math.floor if upper else math.ceil)(bound / power) * power
+    rounded = (math.floor if upper else math.ceil)(bound / power) * power
     unit = {"bps": " bit/s", "ns": " ns"}.get(metric.rpartition("_")[2], "")
-    return f"{'<=' if upper else '>='} {f'{kept:.0f}' if unit else f'{kept:.6g}'}{unit}"
+    return f"{'<=' if upper else '>='} {f'{rounded:.0f}' if unit else f'{rounded:.6g}'}{unit}"
 
 
-def _starves(seen: Seen) -> Verdict | None:
-    first, last = seen.windows(_LASTS_S, seen.unjudged)
+def _starves(series: TimeSeries) -> Verdict | None:
+    first, last = series.windows(_LASTS_S, series.unjudged)
     if not len(first):
         return None
-    shares = (seen.got[last] - seen.got[first]) / (seen.fair[last] - seen.fair[first])
+    shares = (series.received[last] - series.received[first]) / (
+        series.fair[last] - series.fair[first]
+    )
     at = int(np.argmin(shares))
     i, j = int(first[at]), int(last[at])
     what = f"the flow has {shares[at]:.1%} of its fair share"
-    return seen.short(shares[at] / 0.2, i, j, 0.2 * (seen.fair[j] - seen.fair[i]), what)
+    return series.short(shares[at] / 0.2, i, j, 0.2 * (series.fair[j] - series.fair[i]), what)
 
 
-def _never_recovers(seen: Seen) -> Verdict | None:
-    late = max((one[0] for one in seen.changes), default=math.inf) + _LASTS_S
-    first, last = seen.windows(5.0, seen.unjudged | (seen.t <= late))
-    if not len(first) or seen.t[last[-1]] - seen.t[first[0]] < _LASTS_S:
+def _never_recovers(series: TimeSeries) -> Verdict | None:
+    late = max((one[0] for one in series.changes), default=math.inf) + _LASTS_S
+    first, last = series.windows(5.0, series.unjudged | (series.t <= late))
+    if not len(first) or series.t[last[-1]] - series.t[first[0]] < _LASTS_S:
         return None
-    shares = (seen.got[last] - seen.got[first]) / (seen.fair[last] - seen.fair[first])
+    shares = (series.received[last] - series.received[first]) / (
+        series.fair[last] - series.fair[first]
+    )
     i, j = int(first[0]), int(last[-1])
     what = f"the flow has at most {shares.max():.1%} of its fair share in any 5 s"
-    wanted = 0.5 * (seen.fair[j] - seen.fair[i])
-    return seen.short(float(shares.max()) / 0.5, i, j, wanted, what)
+    needed = 0.5 * (series.fair[j] - series.fair[i])
+    return series.short(float(shares.max()) / 0.5, i, j, needed, what)
 
 
-def _stalls(seen: Seen) -> Verdict | None:
-    moves = (np.diff(seen.acked, prepend=0) > 0) | seen.unjudged
+def _stalls(series: TimeSeries) -> Verdict | None:
+    moves = (np.diff(series.acked, prepend=0) > 0) | series.unjudged
     edges = np.flatnonzero(np.concatenate([[True], moves, [True]]))
     gaps = np.diff(edges)
     at = int(np.argmax(gaps))
     i, j = int(edges[at]), int(edges[at + 1]) - 1
-    i, lasts = max(i - 1, 0), float(gaps[at] - 1) * seen.step
-    bound = max(_STALL_S, _STALL_ROUNDS * seen.row["base_rtt_ns"] / 1e9)
+    i, lasts = max(i - 1, 0), float(gaps[at] - 1) * series.step
+    bound = max(_STALL_S, _STALL_ROUNDS * series.row["base_rtt_ns"] / 1e9)
     what = f"no data of the flow is acknowledged for {lasts:.1f} s"
-    wanted = 0.2 * (seen.fair[j] - seen.fair[i]) + 1
-    return seen.short(bound / max(lasts, seen.step), i, max(j, i), wanted, what)
+    needed = 0.2 * (series.fair[j] - series.fair[i]) + 1
+    return series.short(bound / max(lasts, series.step), i, max(j, i), needed, what)
 
 
-def _floods(seen: Seen) -> Verdict | None:
-    first, last = seen.windows(_LASTS_S, seen.unclean)
+def _floods(series: TimeSeries) -> Verdict | None:
+    first, last = series.windows(_LASTS_S, series.unclean)
     if not len(first):
         return None
-    offered = np.maximum(seen.offered[last] - seen.offered[first], 1)
-    losses = (seen.dropped[last] - seen.dropped[first]) / offered
+    offered = np.maximum(series.offered[last] - series.offered[first], 1)
+    losses = (series.dropped[last] - series.dropped[first]) / offered
     at = int(np.argmax(losses))
     i, j = int(first[at]), int(last[at])
-    all_ = float(seen.run.metrics["loss_ratio"] or 0)
-    excess = (losses[at] - 0.2) * offered[at] / max(float(seen.offered[-1]), 1)
+    all_ = float(series.run.metrics["loss_ratio"] or 0)
+    excess = (losses[at] - 0.2) * offered[at] / max(float(series.offered[-1]), 1)
     bound = ("loss_ratio", max(all_ - excess, 0.0))
     value, what = 0.2 / max(losses[at], 1e-9), f"{losses[at]:.1%} of the packets are dropped"
-    if seen.limit:
+    if series.limit:
         span = int(last[0] - first[0]) + 1
-        least = np.lib.stride_tricks.sliding_window_view(seen.backlog, span).min(axis=1)[first]
+        least = np.lib.stride_tricks.sliding_window_view(series.backlog, span).min(axis=1)[first]
         at = int(np.argmax(least))
-        if (other := 0.9 * seen.limit / max(least[at], 1)) < value:
+        if (other := 0.9 * series.limit / max(least[at], 1)) < value:
             value, i, j = other, int(first[at]), int(last[at])
-            what = f"the queue is at least {least[at] / seen.limit:.0%} full"
-            rows = seen.delay[i : j + 1].astype(float)
-            allowed = 0.9 * seen.limit / np.maximum(seen.backlog[i : j + 1], 1)
+            what = f"the queue is at least {least[at] / series.limit:.0%} full"
+            rows = series.delay[i : j + 1].astype(float)
+            allowed = 0.9 * series.limit / np.maximum(series.backlog[i : j + 1], 1)
             over = np.nanmean(np.maximum(rows * (1 - allowed), 0))
-            mean = float(seen.run.metrics["queue_mean_ns"] or 0)
-            bound = ("queue_mean_ns", mean - float(over) * span / len(seen.t))
-    return seen.verdict(float(value), i, j, bound, what)
+            mean = float(series.run.metrics["queue_mean_ns"] or 0)
+            bound = ("queue_mean_ns", mean - float(over) * span / len(series.t))
+    return series.verdict(float(value), i, j, bound, what)
 
 
-def _unfair(seen: Seen) -> Verdict | None:
-    jain, half = seen.run.metrics["jain_last_half_ratio"], len(seen.t) // 2
-    if jain is None or seen.run.flows.height < 2 or seen.unclean[half:].any():
+def _unfair(series: TimeSeries) -> Verdict | None:
+    jain, half = series.run.metrics["jain_last_half_ratio"], len(series.t) // 2
+    if jain is None or series.run.flows.height < 2 or series.unclean[half:].any():
         return None
     what = f"Jain's index of the flows is {jain:.2f}"
     expected = ("jain_last_half_ratio", 0.6)
-    return seen.verdict(jain / 0.6, half, len(seen.t) - 1, expected, what)
+    return series.verdict(jain / 0.6, half, len(series.t) - 1, expected, what)
 
 
-GOALS: dict[str, tuple[str, Callable[[Seen], Verdict | None]]] = {
+GOALS: dict[str, tuple[str, Callable[[TimeSeries], Verdict | None]]] = {
     "starves": ("below 20 % of its fair share for 10 s on a clean path", _starves),
     "floods": ("queue at 90 % of its limit, or loss above 20 %, for 10 s on a clean path", _floods),
     "stalls": ("nothing acknowledged for 5 s and 10 RTTs on a clean path", _stalls),
@@ -354,13 +361,13 @@ class Goal:
                 hint = 'name the other `paceline`, for example "differs:old/bin/paceline"'
                 raise ArgumentError(f"{other} is no program", hint=hint)
             return cls(text, kind, other, factor)
-        if found := _COMPARED.fullmatch(text):
-            (metric,) = all_named([found[1]])
-            goal = cls(text, compared=(metric, found[2], found[3]))
+        if match := _COMPARED.fullmatch(text):
+            (metric,) = all_named([match[1]])
+            goal = cls(text, compared=(metric, match[2], match[3]))
             goal.right({"metrics": {}, "flows": []})
             return goal
-        told = ", ".join([*GOALS, "slower:CC:0.5", "differs:vm", "differs:PATH"])
-        hint = did_you_mean(kind, GOALS, f'{told}, or "flows[0].goodput_bps < 1 Mbit/s"')
+        known_goals = ", ".join([*GOALS, "slower:CC:0.5", "differs:vm", "differs:PATH"])
+        hint = did_you_mean(kind, GOALS, f'{known_goals}, or "flows[0].goodput_bps < 1 Mbit/s"')
         raise ArgumentError(f"no goal is called {text!r}", hint=hint)
 
     @property
@@ -392,23 +399,23 @@ class Goal:
             seed = int(dict(given).get("run.seed", toml(text)["run"].get("seed", 1)))
             return batch.Job(text, (*_INTERVAL, *given), seed, backend, file, duration_ns)
 
-        found = [job(text, given) for text, given in cases]
+        jobs = [job(text, given) for text, given in cases]
         if self.each == 2:
             engine: Literal["sim", "vm"] = "vm" if self.other == "vm" else "sim"
-            found += [job(self._tables(text), given, engine) for text, given in cases]
-        return found
+            jobs += [job(self._tables(text), given, engine) for text, given in cases]
+        return jobs
 
     def __call__(self, _: int, job: batch.Job, run: Run) -> Verdict | None:
         """Return the verdict on a run, or its goodput if it is compared with another's."""
         if job.backend == "vm":
             return Verdict(1.0, goodputs=(0.0, float(run.flow_metrics[0]["goodput_bps"] or 0)))
-        seen = Seen(run, job.text)
+        series = TimeSeries(run, job.text)
         if self.text in GOALS:
-            return GOALS[self.text][1](seen)
+            return GOALS[self.text][1](series)
         if self.compared is not None:
-            return self._expressed(seen)
-        # What it did matters only if it fails: zero, to have it told.
-        whole = seen.verdict(0.0, 0, len(seen.t) - 1, (_OWN, 1.0), "{}")
+            return self._expressed(series)
+        # What it did matters only if it fails: zero, so that it is described.
+        whole = series.verdict(0.0, 0, len(series.t) - 1, (_OWN, 1.0), "{}")
         if self.each == 1:
             return self._against(whole, self._elsewhere(job))
         return whole
@@ -423,15 +430,17 @@ class Goal:
 
     def _against(self, own: Verdict, other: float) -> Verdict:
         """Return a verdict on a flow that has another goodput elsewhere."""
-        here, told = own.goodput, quantity("_bps", own.goodput)
+        here, own_goodput = own.goodput, quantity("_bps", own.goodput)
         value, bound = here / max(self.factor * other, 1e-9), self.factor * other
         if self.kind == "differs" and here > other:
             value, bound = other / max(self.factor * here, 1e-9), other / self.factor
         if value >= 1:
-            return own._replace(value=value, told="", expected=("", ""))
+            return own._replace(value=value, description="", expected=("", ""))
         where = f"with {self.other}" if self.kind == "slower" else f"in {self.other}"
-        what = f"the flow has {told}, and {quantity('_bps', other)} {where}"
-        return own._replace(value=value, told=own.told.replace("{}", what), expected=own.had(bound))
+        what = f"the flow has {own_goodput}, and {quantity('_bps', other)} {where}"
+        return own._replace(
+            value=value, description=own.description.replace("{}", what), expected=own.had(bound)
+        )
 
     def _elsewhere(self, job: batch.Job) -> float:
         """Return the goodput that another `paceline` says."""
@@ -471,26 +480,26 @@ class Goal:
             return None if one is None or other is None else done(one, other)
         return value_of(summary, named(ast.unparse(node)))
 
-    def _expressed(self, seen: Seen) -> Verdict | None:
+    def _expressed(self, series: TimeSeries) -> Verdict | None:
         assert self.compared is not None
         metric, sign, _ = self.compared
-        left, right = value_of(seen.run.summary, metric), self.right(seen.run.summary)
+        left, right = value_of(series.run.summary, metric), self.right(series.run.summary)
         if left is None or right is None:
             return None
         low, high = (left, right) if sign[0] == "<" else (right, left)
         ratio = low / high if high else (math.inf if low else 1.0)
         holds = {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}
         value = min(ratio, 1 - 1e-9) if holds[sign] else max(ratio, 1.0)
-        last = len(seen.t) - 1
-        told = f"{metric} is {quantity(metric, left)}"
-        found = seen.verdict(value, 0, last, (_OWN, 1.0), told)
+        last = len(series.t) - 1
+        what = f"{metric} is {quantity(metric, left)}"
+        verdict = series.verdict(value, 0, last, (_OWN, 1.0), what)
         unit = {"bps": " bit/s", "ns": " ns", "bytes": " B"}.get(metric.rpartition("_")[2], "")
         number = f"{right:.0f}" if unit else f"{right:.9g}"
         if metric == _OWN and sign[0] == "<":
-            return found._replace(expected=found.had(right))
+            return verdict._replace(expected=verdict.had(right))
         # `[expect]` has no metrics of flows.
-        said = "" if of_flow(metric) else metric
-        return found._replace(expected=(said, f"{_INVERSE[sign]} {number}{unit}"))
+        expressible = "" if of_flow(metric) else metric
+        return verdict._replace(expected=(expressible, f"{_INVERSE[sign]} {number}{unit}"))
 
 
 class NoSpaceError(PacelineError):
@@ -669,7 +678,7 @@ class Find:
 
     def toml(self) -> str:
         """Return it as a scenario whose `[expect]` fails."""
-        tables = {"about": self.verdict.told, **self.tables}
+        tables = {"about": self.verdict.description, **self.tables}
         metric, bound = self.verdict.expected
         return document(tables | ({"expect": {metric: bound}} if metric else {}))
 
@@ -746,7 +755,7 @@ class Search:
     def verdicts(self, cases: Sequence[tuple[str, Overrides]]) -> list[Verdict | None]:
         """Return the verdict on each scenario, with what is set in it; none of a failed run."""
         jobs = self.goal.jobs(cases, self.space.file, self.space.duration_ns)
-        found = batch.outcomes(
+        outcomes = batch.outcomes(
             jobs,
             self.goal,
             executor=self.executor,
@@ -754,16 +763,16 @@ class Search:
             ended=lambda _, outcome: self.watch(outcome),
         )
         self.runs += len(jobs)
-        for job, outcome in zip(jobs, found, strict=True):
+        for job, outcome in zip(jobs, outcomes, strict=True):
             if outcome.error is not None:
                 self.errors.append((job.text, outcome.error))
-        return self.goal.judge([outcome.kept for outcome in found])
+        return self.goal.judge([outcome.kept for outcome in outcomes])
 
     def reduce(self) -> None:
         """Make the worst of each group small; what is an accident is counted and left out."""
         finds: dict[tuple[str, str, str], Find] = {}
         for group in _grouped(self.failing)[:_GROUPS]:
-            for one in group[:_TRIES]:
+            for one in group[:_REDUCED]:
                 find = Find(one.tables, one.verdict, one.run, one.how, len(group))
                 if self._small(find) and self._holds(find):
                     there = finds.get(find.group)
@@ -797,7 +806,7 @@ class Search:
 
     def _small(self, find: Find) -> bool:
         """Remove, round and shorten what can go; say whether it fails with other offsets too."""
-        own, count = self._failures(find.tables, _TRIED)
+        own, count = self._failures(find.tables, _TRIAL_OFFSETS)
         if own is None or not own.fails or count == 0:
             return False
         least, before = math.ceil(count / 2), ""
@@ -811,24 +820,24 @@ class Search:
                     tried.add(document(tables))
                     if self._problem(tables) is not None:
                         continue
-                    verdict, failed = self._failures(tables, _TRIED)
+                    verdict, failed = self._failures(tables, _TRIAL_OFFSETS)
                     if verdict is not None and verdict.fails and failed >= least:
                         find.tables, find.verdict = tables, verdict
         return True
 
     def _holds(self, find: Find) -> bool:
         """Try a find with many offsets, and with each of its numbers changed a little."""
-        _, failed = self._failures(find.tables, HELD)
+        _, failed = self._failures(find.tables, _FINAL_OFFSETS)
         near = [t for t in _changed(find.tables) if self._problem(t) is None]
         verdicts = self.verdicts([(document(tables), ()) for tables in near])
-        find.offsets = failed / HELD
+        find.offsets = failed / _FINAL_OFFSETS
         find.changes = sum(v is not None and v.fails for v in verdicts) / max(len(near), 1)
-        return min(find.offsets, find.changes) >= LEAST
+        return min(find.offsets, find.changes) >= _MIN_SHARE
 
 
 def _late(tables: Mapping[str, Any]) -> Overrides:
     """Return what lets each flow start later by a random time."""
-    return tuple((f"flows.{n}.start_jitter", OFFSET) for n in range(len(tables["flows"])))
+    return tuple((f"flows.{n}.start_jitter", _OFFSET) for n in range(len(tables["flows"])))
 
 
 def _parents(known: Iterable[Candidate]) -> list[Candidate]:
@@ -892,8 +901,8 @@ def _plainer(tables: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _parts(value: Any) -> tuple[float, str] | None:
-    found = _NUMBER.fullmatch(str(value)) if type(value) in (int, float, str) else None
-    return (float(found[1]), found[2] or "") if found else None
+    match = _NUMBER.fullmatch(str(value)) if type(value) in (int, float, str) else None
+    return (float(match[1]), match[2] or "") if match else None
 
 
 def _written(value: Any, number: float, unit: str) -> Any:
@@ -923,11 +932,11 @@ _WAYS = (_fewer, _plainer, _shorter, _rounder)
 
 def _changed(tables: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a path with each number a little less, and a little more."""
-    found = []
+    changed = []
     for place, value in _leaves(tables):
         if isinstance(value, str) and (parts := _parts(value)) and parts[0]:
-            for share in (1 - CHANGE, 1 + CHANGE):
+            for share in (1 - _CHANGE, 1 + _CHANGE):
                 # Of packets and the like there are whole numbers.
                 number = float(f"{share * parts[0]:.4g}")
-                found.append(_with(tables, place, _written(value, number, parts[1])))
-    return found
+                changed.append(_with(tables, place, _written(value, number, parts[1])))
+    return changed

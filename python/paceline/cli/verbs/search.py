@@ -99,9 +99,9 @@ def search(
     """
     text, file = named_scenario(space)
     given = files.parse_overrides(options.overrides)
-    brought = [guest.name for guest in guests.chosen() if not guest.is_stack]
-    if brought and not any(key.startswith("flows.0.cc") for key, _ in given):
-        given.append(("flows.0.cc", brought[0]))
+    controllers = [guest.name for guest in guests.chosen() if not guest.is_stack]
+    if controllers and not any(key.startswith("flows.0.cc") for key, _ in given):
+        given.append(("flows.0.cc", controllers[0]))
     left = _budget(options.budget)
     with failing(ArgumentError, "bad-goal"):
         goal = study.Goal.read(options.goal)
@@ -110,8 +110,8 @@ def search(
         where = study.Space.read(text, file, tuple(given))
         goal.check(document(where.base), file)
     known = None if options.against is None else _groups(options.against)
-    asked = [text, given, options.goal, options.budget, options.seed, options.only_random]
-    key = store.key(asked)
+    inputs = [text, given, options.goal, options.budget, options.seed, options.only_random]
+    key = store.key(inputs)
     out = options.out or Path("runs", f"{store.readable(where.name)}-search-{key[:6]}")
     store.claim(out, "search", None if options.fresh else key)
     if (out / NAME).is_file() and not options.fresh:
@@ -124,8 +124,8 @@ def search(
 
 def _budget(text: str) -> Callable[[int], int]:
     """Return how many more runs there may be after some; a time ends at a generation."""
-    if found := re.fullmatch(r"([1-9][0-9]{0,8}) *runs?", text):
-        most = int(found[1])
+    if match := re.fullmatch(r"([1-9][0-9]{0,8}) *runs?", text):
+        most = int(match[1])
         return lambda done: most - done
     try:
         seconds = duration_ns(re.sub(r"(?<=\d)(?=[a-z])", " ", text)) / 1e9
@@ -154,8 +154,8 @@ def _execute(
     options: Options,
 ) -> answers.Search:
     runner = executor(options.engine, options.address, options.jobs)
-    found = study.Search(space, goal, options.seed, runner)
-    found.only_random = options.only_random
+    search = study.Search(space, goal, options.seed, runner)
+    search.only_random = options.only_random
     interrupted = False
     with (
         console.progress(f"{space.name}, {goal.text}", 0) as watch,
@@ -167,34 +167,34 @@ def _execute(
         def heard(outcome: batch.Outcome) -> None:
             for nth, one in enumerate(outcome.engine.__dict__.values()):
                 cost[nth] += one
-            watch.note(f"run {found.runs}, {len(found.failing)} fail, {len(found.finds)} small")
-            done = max(found.explored, 1)
-            total = done + max(min(left(found.explored), 10**6), 0)
+            watch.note(f"run {search.runs}, {len(search.failing)} fail, {len(search.finds)} small")
+            done = max(search.explored, 1)
+            total = done + max(min(left(search.explored), 10**6), 0)
             watch.progress(
                 Progress(done * space.duration_ns, total * space.duration_ns, cost[1], cost[2], 0)
             )
 
-        found.watch = heard
+        search.watch = heard
         try:
-            found.explore(left)
-            found.reduce()
+            search.explore(left)
+            search.reduce()
         except KeyboardInterrupt:
             interrupted = True
-            found.finds += found.unreduced()
-    answer = _write(found, key, out, options, interrupted=interrupted)
+            search.finds += search.unreduced()
+    answer = _write(search, key, out, options, interrupted=interrupted)
     if interrupted:
-        message = f"interrupted; {len(found.finds)} finds are kept in {out}"
+        message = f"interrupted; {len(search.finds)} finds are kept in {out}"
         raise Failure.interrupted(message, "some are not made small; the same command starts over")
     return answer
 
 
 def _write(
-    found: study.Search, key: str, out: Path, options: Options, *, interrupted: bool
+    search: study.Search, key: str, out: Path, options: Options, *, interrupted: bool
 ) -> answers.Search:
     names = [f"find-{n}.{end}" for n in range(1, _MOST + 1) for end in ("toml", "png")]
     (store.renew if options.fresh else store.begin)(out, "search", key, [NAME, *names])
     finds: list[answers.Found] = []
-    for number, find in enumerate(found.finds[:_MOST], 1):
+    for number, find in enumerate(search.finds[:_MOST], 1):
         text, place = find.toml(), out / f"find-{number}.toml"
         with store.replacing(place) as fresh:
             fresh.write_text(text, encoding="utf-8")
@@ -210,7 +210,7 @@ def _write(
             {
                 "file": str(place),
                 "group": dict(states),
-                "told": find.verdict.told,
+                "told": find.verdict.description,
                 "value_ratio": find.verdict.value,
                 "offsets_ratio": find.offsets,
                 "changes_ratio": find.changes,
@@ -220,14 +220,14 @@ def _write(
             }
         )
     answer: answers.Search = {
-        "scenario": found.space.name,
-        "goal": found.goal.text,
-        "seed": found.seed,
-        "explored": found.explored,
-        "runs": found.runs,
-        "failed": len(found.errors),
-        "error": found.errors[0][1] if found.errors else None,
-        "accidents": found.accidents,
+        "scenario": search.space.name,
+        "goal": search.goal.text,
+        "seed": search.seed,
+        "explored": search.explored,
+        "runs": search.runs,
+        "failed": len(search.errors),
+        "error": search.errors[0][1] if search.errors else None,
+        "accidents": search.accidents,
         "finds": finds,
     }
     if not interrupted:
@@ -247,7 +247,7 @@ def _show(answer: answers.Search, known: set[tuple[str, ...]] | None, out: Path)
     if known is not None:
         head += f"; {len(new)} new"
 
-    def told() -> None:
+    def show() -> None:
         screen = console.stdout()
         screen.print(head, soft_wrap=True)
         for find in finds:
@@ -261,7 +261,7 @@ def _show(answer: answers.Search, known: set[tuple[str, ...]] | None, out: Path)
                 soft_wrap=True,
             )
 
-    console.answer({**answer, "new": len(new), "out": str(out)}, told)
+    console.answer({**answer, "new": len(new), "out": str(out)}, show)
     if answer["accidents"]:
         console.note(f"{answer['accidents']} other ways to fail are accidents, and left out")
     if answer["error"] is not None:
