@@ -16,7 +16,7 @@ import paceline
 from conftest import Command
 from paceline import _paceline
 from paceline.exchange import csv, mahimahi, transperf_scenario
-from paceline.exchange.declared import Asked, ImportFailedError
+from paceline.exchange.declared import ImportFailedError, ImportOptions
 from paceline.exchange.transperf import BUILDERS, NAMES
 
 FOUR = """\
@@ -272,9 +272,9 @@ def test_a_table_of_rates_becomes_a_link(tmp_path: Path, cli: Command) -> None:
     ],
 )
 def test_a_spoiled_table_is_told(table: str, time: str, rate: str, says: str) -> None:
-    asked = Asked(Path("x.csv"), rtt="40 ms", queue="9 packets", time=time, rate=rate)
+    options = ImportOptions(Path("x.csv"), rtt="40 ms", queue="9 packets", time=time, rate=rate)
     with pytest.raises(ImportFailedError, match=says):
-        csv.read(table, asked)
+        csv.read(table, options)
 
 
 @pytest.mark.parametrize(
@@ -340,9 +340,11 @@ def test_any_text_is_imported_or_refused(text: str) -> None:
 
 @given(st.text(alphabet='0123456789.,;"\n -etrx', max_size=200), st.sampled_from(["s", "ns"]))
 def test_any_table_is_imported_or_refused(text: str, unit: str) -> None:
-    asked = Asked(Path("x.csv"), rtt="40 ms", queue="9 packets", time=f"t {unit}", rate="r kbit/s")
+    options = ImportOptions(
+        Path("x.csv"), rtt="40 ms", queue="9 packets", time=f"t {unit}", rate="r kbit/s"
+    )
     with suppress(ImportFailedError):
-        for made in csv.read(f"t,r\n{text}", asked):
+        for made in csv.read(f"t,r\n{text}", options):
             _paceline.check(made.toml, "x.toml")
 
 

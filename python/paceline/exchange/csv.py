@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from pathlib import Path
 
-from paceline.exchange.declared import Asked, Export, Import, Imported, ImportFailedError
+from paceline.exchange.declared import Export, Import, Imported, ImportFailedError, ImportOptions
 from paceline.exchange.mahimahi import LIMIT_MS, LONG_MS, one_flow
 from paceline.later import polars as pl
 from paceline.quantities import duration_ns, rate_bps
@@ -44,7 +44,7 @@ def looks_like(text: str, path: Path) -> bool:
     return path.suffix in {".csv", ".tsv"} and any(mark in first for mark in _DELIMITERS)
 
 
-def read(text: str, asked: Asked) -> list[Imported]:
+def read(text: str, options: ImportOptions) -> list[Imported]:
     """Return a scenario whose link has the rates of two columns, each from its row's time on."""
     first = text.lstrip("\ufeff \n").partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
@@ -54,14 +54,14 @@ def read(text: str, asked: Asked) -> list[Imported]:
     except csv.Error as error:
         raise ImportFailedError(f"it is no CSV: {error}", lines.line_num) from None
     names = [cell.strip() for cell in rows[0][1]] if rows else []
-    if asked.time is None or asked.rate is None or asked.rtt is None or asked.queue is None:
+    if options.time is None or options.rate is None or options.rtt is None or options.queue is None:
         raise ImportFailedError(
             f"columns, round-trip time and queue are not given; the columns are {', '.join(names)}",
-            hint=f'paceline import {asked.file} --time "{(names or ["t"])[0]} s" '
+            hint=f'paceline import {options.file} --time "{(names or ["t"])[0]} s" '
             '--rate "COLUMN Mbit/s" --rtt "40 ms" --queue "100 packets"',
         )
-    time, second = _column(names, asked.time, "s")
-    rate, bit = _column(names, asked.rate, "bit/s")
+    time, second = _column(names, options.time, "s")
+    rate, bit = _column(names, options.rate, "bit/s")
     steps: list[tuple[Decimal, Decimal]] = []
     for line, row in rows[1:]:
         at, value = (_number(row, place, line) for place in (time, rate))
@@ -78,17 +78,17 @@ def read(text: str, asked: Asked) -> list[Imported]:
     last = known[-1][0] + (known[-1][0] - known[-2][0] if len(known) > 1 else LONG_MS * 10**6)
     if last > LIMIT_MS * 10**6:
         raise ImportFailedError(f"the table is longer than {LIMIT_MS} ms", rows[-1][0])
-    return [_scenario(asked, known, last)]
+    return [_scenario(options, known, last)]
 
 
-def _column(names: list[str], asked: str, base: str) -> tuple[int, int]:
+def _column(names: list[str], column: str, base: str) -> tuple[int, int]:
     """Return the place of a column, and its unit in nanoseconds or bit/s."""
-    name, _, unit = asked.rpartition(" ")
+    name, _, unit = column.rpartition(" ")
     try:
         factor = duration_ns(f"1 {unit}") if base == "s" else rate_bps(f"1 {unit}")
     except ValueError:
         example = "time ms" if base == "s" else "rate Mbit/s"
-        message = f"`{asked}` is no name of a column and its unit"
+        message = f"`{column}` is no name of a column and its unit"
         raise ImportFailedError(message, hint=f'for example "{example}"') from None
     if name.strip() not in names:
         message = f"there is no column `{name.strip()}`"
@@ -108,17 +108,17 @@ def _number(row: list[str], place: int, line: int) -> Decimal:
     return value
 
 
-def _scenario(asked: Asked, steps: list[tuple[int, int]], last_ns: int) -> Imported:
+def _scenario(options: ImportOptions, steps: list[tuple[int, int]], last_ns: int) -> Imported:
     ends = [*(at for at, _ in steps[1:]), last_ns]
     bits = sum(rate * (end - at) for (at, rate), end in zip(steps, ends, strict=True))
     first = next(rate for _, rate in steps if rate > 0)
     changes = [step for before, step in pairwise([(0, first), *steps]) if step[1] != before[1]]
     duration, link = f"{last_ns} ns", f'"{first} bit/s"'
-    rtt, queue = asked.rtt or "", asked.queue or ""
-    text = one_flow(bits / last_ns / 1e6, duration, link, rtt, queue, asked.cc)
+    rtt, queue = options.rtt or "", options.queue or ""
+    text = one_flow(bits / last_ns / 1e6, duration, link, rtt, queue, options.cc)
     for at, rate in changes:
         text += f'\n[[events]]\nwhen = "{at} ns"\npath = {{ rate = "{rate} bit/s" }}\n'
-    return Imported(asked.file.stem, text)
+    return Imported(options.file.stem, text)
 
 
 EXPORT = Export("csv", "the tables, one file each", "csv", write)

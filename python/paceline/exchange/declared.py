@@ -56,8 +56,8 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The user's statements about the imported file."""
+class ImportOptions:
+    """The options of an import: what the user states about the file."""
 
     file: Path
     #: The future folder of the scenario.
@@ -88,4 +88,4 @@ class Import:
     #: Whether a text is of this kind, given its file name.
     looks_like: Callable[[str, Path], bool]
     #: Returns a scenario for each experiment; raises `ImportFailedError`.
-    read: Callable[[str, Asked], list[Imported]]
+    read: Callable[[str, ImportOptions], list[Imported]]

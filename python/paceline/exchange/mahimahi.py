@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from paceline.exchange.declared import Asked, Import, Imported, ImportFailedError, Note
+from paceline.exchange.declared import Import, Imported, ImportFailedError, ImportOptions, Note
 
 #: A trace repeats: a scenario over a shorter one runs for longer, in milliseconds.
 SHORT_MS, LONG_MS = 1000, 10_000
@@ -50,15 +50,15 @@ def opportunities(lines: Iterable[str]) -> tuple[int, int]:
     return count, last
 
 
-def read(text: str, asked: Asked) -> list[Imported]:
+def read(text: str, options: ImportOptions) -> list[Imported]:
     """Return the scenario of a trace; ask for what the trace does not specify."""
-    path = asked.file
-    if asked.rtt is None or asked.queue is None:
+    path = options.file
+    if options.rtt is None or options.queue is None:
         hint = f'paceline import {path} --rtt "40 ms" --queue "100 packets"'
         raise ImportFailedError("a trace has neither a round-trip time nor a queue size", hint=hint)
     # A scenario's trace is relative to its own folder.
-    trace = Path(os.path.relpath(path.absolute(), asked.folder.absolute())).as_posix()
-    given = {"rtt": asked.rtt, "queue": asked.queue, "cc": asked.cc}
+    trace = Path(os.path.relpath(path.absolute(), options.folder.absolute())).as_posix()
+    given = {"rtt": options.rtt, "queue": options.queue, "cc": options.cc}
     return [scenario(text, name=path.stem, trace=trace, **given)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
-from paceline.exchange.declared import Asked, Import, Imported, ImportFailedError, Note
+from paceline.exchange.declared import Import, Imported, ImportFailedError, ImportOptions, Note
 from paceline.exchange.mahimahi import quote
 from paceline.exchange.transperf import Call, Experiment, Setting, experiments
 
@@ -24,9 +24,9 @@ LARGEST = 10_000_000
 FRAME = 1514
 
 
-def read(text: str, asked: Asked) -> list[Imported]:
+def read(text: str, options: ImportOptions) -> list[Imported]:
     """Return a scenario for each experiment of a configuration."""
-    return scenarios(text, asked.file.stem, ignore_commands=asked.ignore_commands)
+    return scenarios(text, options.file.stem, ignore_commands=options.ignore_commands)
 
 
 def scenarios(text: str, name: str, *, ignore_commands: bool = False) -> list[Imported]:

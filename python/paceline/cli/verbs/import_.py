@@ -15,7 +15,7 @@ from paceline.cli.failure import Failure
 from paceline.cli.tables import keep_record, record_answer, show_record
 from paceline.errors import CaptureError, FileError, of_file
 from paceline.exchange import IMPORTS, RECORDS
-from paceline.exchange.declared import Asked, ImportFailedError
+from paceline.exchange.declared import ImportFailedError, ImportOptions
 from paceline.reading import read_text
 from paceline.runs import Run
 
@@ -104,9 +104,9 @@ def import_(
     kind = known[0] if form == "auto" else form
     given = {name: getattr(options, name) for name in ("rtt", "queue", "cc", "time", "rate")}
     given["ignore_commands"] = options.ignore_commands
-    asked = Asked(path, _place(out, path.stem).parent, **given)
+    import_options = ImportOptions(path, _place(out, path.stem).parent, **given)
     try:
-        made = IMPORTS[kind].read(text, asked)
+        made = IMPORTS[kind].read(text, import_options)
     except ImportFailedError as error:
         raise Failure("import", str(error), hint=error.hint, file=file, line=error.line) from None
     if len(made) > 1 and (out is None or out.suffix == ".toml"):
