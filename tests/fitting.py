@@ -155,7 +155,7 @@ def capture(seed: int, drawn: Drawn) -> tuple[paceline.Run, Capture]:
 
 
 @dataclass(frozen=True)
-class Held:
+class Compared:
     """An estimate of one parameter, and the truth."""
 
     name: str
@@ -194,42 +194,42 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What fit found of a path."""
+class FitResult:
+    """The result of a fit, compared with the path."""
 
     right: bool
     loss: str
     second: str
-    held: Sequence[Held]
+    compared: Sequence[Compared]
 
     def of(self, name: str) -> study.Estimate | None:
         """Return the estimate of a parameter, if there is one to compare."""
-        return next((one.estimate for one in self.held if one.name == name), None)
+        return next((one.estimate for one in self.compared if one.name == name), None)
 
 
-def find(drawn: Drawn, run: paceline.Run) -> Found:
+def find(drawn: Drawn, run: paceline.Run) -> FitResult:
     """Fit the run of a path, and compare."""
     fitted = study.fit(run, cc=drawn.cc)
     best = fitted.judged[0]
-    wanted = {"none"} if fitted.seen.losses == 0 else {drawn.kind}
+    expected = {"none"} if fitted.observed.losses == 0 else {drawn.kind}
     if drawn.kind == "droptail+random":
         # Random losses may keep the queue from becoming full.
-        wanted.add("random")
-    right = best.model.name in wanted
-    held = [Held("rtt", drawn.rtt, fitted.rtt)]
+        expected.add("random")
+    right = best.model.name in expected
+    compared = [Compared("rtt", drawn.rtt, fitted.rtt)]
     for at, truth in zip(TIMES, (drawn.rates[0], drawn.rates[-1]), strict=True):
         stretch = next(one for one in fitted.stretches if at <= one.end)
-        held.append(Held("rate", truth, stretch.rate))
+        compared.append(Compared("rate", truth, stretch.rate))
         if len(drawn.rates) == 1:
             break
     if drawn.kind in ("droptail", "droptail+random") and right:
-        held.append(Held("queue", drawn.size, fitted.size))
+        compared.append(Compared("queue", drawn.size, fitted.size))
     if right:
         for name, truth in drawn.parameters.items():
             if name in fitted.parameters:
-                held.append(Held(name, truth, fitted.parameters[name]))
+                compared.append(Compared(name, truth, fitted.parameters[name]))
     second = fitted.judged[1].model.name if len(fitted.judged) > 1 else ""
-    return Found(right, best.model.name, second, held)
+    return FitResult(right, best.model.name, second, compared)
 
 
 #: Parameters as the table calls them.
@@ -244,18 +244,18 @@ NAMES = {
 }
 
 
-def table(found: Iterable[Found]) -> str:
+def table(results: Iterable[FitResult]) -> str:
     """Return the coverage of each parameter, as rows of Markdown."""
-    held: dict[str, list[Held]] = defaultdict(list)
-    for one in found:
-        for each in one.held:
-            held[each.name].append(each)
+    by_name: dict[str, list[Compared]] = defaultdict(list)
+    for one in results:
+        for each in one.compared:
+            by_name[each.name].append(each)
     lines = [
         "| Parameter | Intervals | True value inside | Median width | Bounds only | Bound holds |"
     ]
     lines.append("|---|---|---|---|---|---|")
     for name, word in NAMES.items():
-        every = held[name]
+        every = by_name[name]
         sure = [one for one in every if one.is_interval]
         open_ = [one for one in every if not one.is_interval]
         inside = sum(one.holds for one in sure)
@@ -289,16 +289,16 @@ def main() -> None:
             drawn = draw(seed, ("cubic", "bbr1", "reno") if kind == "emu" else CONTROLLERS)
             run = paceline.run(drawn.text, seed=seed, backend="emu" if kind == "emu" else "sim")
         try:
-            found = find(drawn, run)
+            result = find(drawn, run)
         except study.UnfitError as error:
             sys.stdout.write(f"{kind} {seed}: {drawn.kind} UNFIT {error} {how}\n")
             continue
-        every.append(found)
-        word = "right" if found.right else "WRONG"
-        said = ", ".join(str(one) for one in found.held)
-        sys.stdout.write(f"{kind} {seed}: {drawn.kind} {word} {found.loss}; {said} {how}\n")
+        every.append(result)
+        word = "right" if result.right else "WRONG"
+        values = ", ".join(str(one) for one in result.compared)
+        sys.stdout.write(f"{kind} {seed}: {drawn.kind} {word} {result.loss}; {values} {how}\n")
         sys.stdout.flush()
-    right = sum(found.right for found in every)
+    right = sum(result.right for result in every)
     text = f"{table(every)}\nThe model is right in {right} of {len(jobs)}.\n"
     sys.stdout.write(text)
     if options.write:

@@ -51,7 +51,7 @@ def read(place: Path) -> advise.Recording:
 
 
 def ranked(recording: advise.Recording) -> advise.Advice:
-    given = advise.Asked(CONTROLLERS, paths=10)
+    given = advise.StudyOptions(CONTROLLERS, paths=10)
     return advise.Study([recording], given, "throughput").run(batch.Watch())
 
 
@@ -191,7 +191,7 @@ def ranking(
     **alike: float,
 ) -> advise.Advice:
     """Rank controllers by their goodput on a path, on others by what `alike` says of each."""
-    asked = advise.Asked(tuple(goodputs))
+    asked = advise.StudyOptions(tuple(goodputs))
     study = advise.Study([advise.Recording("up.toml", text=UPLOAD)], asked, "throughput")
     values: advise.Values = {}
     for case in study._cases:
@@ -245,7 +245,7 @@ def test_a_controller_that_is_as_good_on_some_paths_and_worse_on_the_others_is_w
 def test_a_cause_of_the_losses_that_decides_is_told() -> None:
     policed = UPLOAD.replace('loss = "0.5 %"', 'policer = { rate = "2 Mbit/s", burst = "30 kB" }')
     known = advise.Recording("up.pcap", paths=[UPLOAD, policed])
-    study = advise.Study([known], advise.Asked(("cubic", "bbr1"), paths=10), "throughput")
+    study = advise.Study([known], advise.StudyOptions(("cubic", "bbr1"), paths=10), "throughput")
     values: advise.Values = {}
     for case in study._cases:
         # Where packets are lost at random, BBR is ahead.
@@ -281,7 +281,7 @@ def test_the_table_has_ranges_and_says_what_does_not_differ() -> None:
 
 def test_a_recording_that_allows_few_paths_is_ranked_with_more_seeds() -> None:
     few = advise.Recording("up.pcap", paths=[UPLOAD, UPLOAD + "\n"])
-    study = advise.Study([few], advise.Asked(CONTROLLERS, paths=10), "throughput")
+    study = advise.Study([few], advise.StudyOptions(CONTROLLERS, paths=10), "throughput")
     cases = study.cases("reno")
     assert [case.seed for case in cases] == list(range(1, 11))
     assert {case.text for case in cases} == set(few.paths)
@@ -327,7 +327,7 @@ def test_only_a_controller_that_all_flows_have_is_kept() -> None:
     assert own.shared == ["cubic"]
     other = advise.Recording("other", paceline.run(text.replace('"cubic"', '"bbr3"')))
     assert other.shared == ["bbr3"]
-    asked = advise.Asked(("cubic", "bbr3"))
+    asked = advise.StudyOptions(("cubic", "bbr3"))
     paths = {"paths": [UPLOAD]}
     for two, shared in (([own, own], ["cubic"]), ([own, other], []), ([other, own], [])):
         both = advise.Study([replace(one, **paths) for one in two], asked, "throughput")  # type: ignore[arg-type]
@@ -385,8 +385,8 @@ def _limited(found: advise.Recording) -> advise.Limits:
 
 def test_the_sender_that_the_user_names_is_not_called_unknown(tmp_path: Path) -> None:
     run = paceline.Run.capture(captured(tmp_path, UPLOAD.replace("10 s", "3 s")))
-    seen, path = fit.ends(run)
-    found = advise.Recording("up.pcap", run, seen=seen, path=path, given="bbr3-linux")
+    observed, path = fit.ends(run)
+    found = advise.Recording("up.pcap", run, observed=observed, path=path, given="bbr3-linux")
     assert "with bbr3-linux, as --sender says." in found.sentences[0]
     assert found.shared == ["bbr3-linux"]
     # It is set already.
@@ -400,8 +400,8 @@ def test_the_sender_that_the_user_names_is_not_called_unknown(tmp_path: Path) ->
 def test_recordings_of_two_paths_are_refused_and_a_changed_rate_is_told(tmp_path: Path) -> None:
     def ended(name: str, text: str) -> advise.Recording:
         run = paceline.Run.capture(captured(tmp_path, text.replace("10 s", "5 s"), name))
-        seen, path = fit.ends(run)
-        return advise.Recording(name, run, seen=seen, path=path)
+        observed, path = fit.ends(run)
+        return advise.Recording(name, run, observed=observed, path=path)
 
     calm = UPLOAD.replace(', loss = "0.5 %"', "")
     one = ended("one.pcap", calm)
@@ -438,7 +438,7 @@ class _Labelled(paceline.Run):
 
 def test_flows_beside_with_one_name_are_added_up() -> None:
     given = verb.Options(beside=["cubic:2", "reno", "cubic:3", "reno"])
-    assert verb._asked(given).beside == (("cubic", 5), ("reno", 2))
+    assert verb._study_options(given).beside == (("cubic", 5), ("reno", 2))
 
 
 def test_an_included_scenario_is_a_path_too() -> None:
@@ -484,7 +484,7 @@ def test_a_link_that_was_never_busy_has_a_rate_that_is_drawn_once() -> None:
     assert max(rates) * 1e6 <= 1.01 * highest
     # The rate is swept once, too: its bound is another value of the same.
     known = advise.Recording("up.pcap", fitted=fitted, paths=[fitted.text])
-    study = advise.Study([known], advise.Asked(CONTROLLERS, paths=10), "throughput")
+    study = advise.Study([known], advise.StudyOptions(CONTROLLERS, paths=10), "throughput")
     assert "rate_bps" not in {name for name, _, _ in study._around()}
 
 

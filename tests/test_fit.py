@@ -14,7 +14,7 @@ import pytest
 import paceline
 from captures import Capture
 from conftest import Command
-from fitting import Found, Held, capture, draw, find
+from fitting import Compared, FitResult, capture, draw, find
 from paceline.quantities import duration_ns, exact_time
 from paceline.reading import toml
 from paceline.study import fit as study
@@ -28,20 +28,20 @@ CAPTURED = (8, 13, 20, 28, 29)
 
 
 def test_paths_that_were_drawn_are_found_and_intervals_hold() -> None:
-    found: list[Found] = []
+    results: list[FitResult] = []
     for seed in OWN:
         drawn = draw(seed)
-        found.append(find(drawn, paceline.run(drawn.text, seed=seed)))
+        results.append(find(drawn, paceline.run(drawn.text, seed=seed)))
     for seed in CAPTURED:
         drawn = draw(seed, captured=True)
-        found.append(find(drawn, capture(seed, drawn)[0]))
-    assert sum(one.right for one in found) >= len(found) - 1, found
-    held = [each for one in found for each in one.held]
-    sure = [one for one in held if one.is_interval]
-    assert len(sure) > 2 * len(found)
+        results.append(find(drawn, capture(seed, drawn)[0]))
+    assert sum(one.right for one in results) >= len(results) - 1, results
+    compared = [each for one in results for each in one.compared]
+    sure = [one for one in compared if one.is_interval]
+    assert len(sure) > 2 * len(results)
     assert sum(one.holds for one in sure) >= 0.9 * len(sure), [str(o) for o in sure if not o.holds]
     # A bound is one.
-    assert all(one.holds for one in held if not one.is_interval), held
+    assert all(one.holds for one in compared if not one.is_interval), compared
     for name, most in (("rate", 0.03), ("rtt", 0.05)):
         widths = [one.width for one in sure if one.name == name]
         assert np.median(widths) < most
@@ -73,14 +73,14 @@ def test_paths_that_were_drawn_are_found_and_intervals_hold() -> None:
 def test_an_interval_that_once_was_wrong_holds(seed: int, is_captured: bool, of: str) -> None:
     drawn = draw(seed, captured=is_captured)
     run = capture(seed, drawn)[0] if is_captured else paceline.run(drawn.text, seed=seed)
-    seen = study.observe(run)
-    path = estimates.estimate(seen)
-    policer = parameters.policer(seen, path)
-    found = {"rtt": (drawn.rtt, path.rtt), "queue": (drawn.size, path.backlog)}
+    record = study.observe(run)
+    path = estimates.estimate(record)
+    policer = parameters.policer(record, path)
+    estimated = {"rtt": (drawn.rtt, path.rtt), "queue": (drawn.size, path.backlog)}
     if policer is not None and drawn.kind == "policer":
-        found["police_bps"] = (drawn.parameters["police_bps"], policer[0])
-    held = Held(of, *found[of])
-    assert held.holds, str(held)
+        estimated["police_bps"] = (drawn.parameters["police_bps"], policer[0])
+    compared = Compared(of, *estimated[of])
+    assert compared.holds, str(compared)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 10, 11])
@@ -94,18 +94,18 @@ def test_the_end_of_a_capture_is_known_without_handshake_and_timestamps(
             Capture(end, merged, timestamps=False, opened=False).write(run, tmp_path / "one.pcap")
             read = paceline.Run.capture(tmp_path / "one.pcap")
             assert read.source is not None
-            told = [note for note in read.source["notes"] if "at their receiver" in note]
-            assert bool(told) == (end == "receiver"), read.source
+            notes = [note for note in read.source["notes"] if "at their receiver" in note]
+            assert bool(notes) == (end == "receiver"), read.source
 
 
 def test_a_held_interval_is_what_it_says() -> None:
     estimate = study.Estimate(10.0, 9.0, 12.0)
-    assert Held("rate", 9.0, estimate).holds
-    assert not Held("rate", 8.9, estimate).holds
-    assert not Held("rate", 12.1, estimate).holds
-    assert Held("rate", 10.0, estimate).width == pytest.approx(0.3)
-    assert Held("rate", 1e9, study.Estimate(10.0, 9.0)).holds
-    assert not Held("rate", 1e9, study.Estimate(10.0, 9.0)).is_interval
+    assert Compared("rate", 9.0, estimate).holds
+    assert not Compared("rate", 8.9, estimate).holds
+    assert not Compared("rate", 12.1, estimate).holds
+    assert Compared("rate", 10.0, estimate).width == pytest.approx(0.3)
+    assert Compared("rate", 1e9, study.Estimate(10.0, 9.0)).holds
+    assert not Compared("rate", 1e9, study.Estimate(10.0, 9.0)).is_interval
 
 
 UPLOAD = """\
@@ -155,7 +155,7 @@ def test_times_of_a_scenario_are_exact(tmp_path: Path) -> None:
     Capture().write(paceline.run(UPLOAD.replace("20 s", "3 s")), tmp_path / "up.pcap")
     fitted = study.fit(paceline.Run.capture(tmp_path / "up.pcap"), cc="cubic")
     length = toml(fitted.text)["run"]["duration"]
-    assert duration_ns(length) == round(fitted.seen.duration * 1e9)
+    assert duration_ns(length) == round(fitted.observed.duration * 1e9)
     assert len(length) > len("3.000 s")
 
 
@@ -233,10 +233,10 @@ IPERF3 = {
 def test_packets_that_nobody_counted_are_not_zero(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(json.dumps(IPERF3))
     assert cli("import", "one.json", "--out", "read").returncode == 0
-    told = cli("fit", "read", "--json")
-    assert told.returncode == 0, told.stderr
+    result = cli("fit", "read", "--json")
+    assert result.returncode == 0, result.stderr
     # 11.25 MB are 7769 packets; one was sent again.
-    lost = json.loads(told.stdout)["measured"]["lost_ratio"]
+    lost = json.loads(result.stdout)["measured"]["lost_ratio"]
     assert lost == pytest.approx(1 / 7770, rel=0.01)
 
 
@@ -264,7 +264,7 @@ def test_a_flow_that_its_application_limits_does_not_cost_more_than_it_sent(tmp_
     fitted = study.fit(paceline.Run.capture(tmp_path / "calls.pcap"), cc="cubic")
     sent = float(run.flows["goodput_bytes"][0])
     for one in fitted.judged:
-        assert float(one.seen.delivered[-1]) < 1.7 * sent
+        assert float(one.observed.delivered[-1]) < 1.7 * sent
 
 
 QUIET = """\
@@ -314,10 +314,10 @@ def test_what_a_record_does_not_say_is_a_bound() -> None:
 def test_what_is_written_runs_and_does_as_the_record_does(cli: Command, tmp_path: Path) -> None:
     drawn = draw(1)
     paceline.run(drawn.text).write(tmp_path / "runs" / "mine")
-    told = cli("fit", "runs/mine")
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.splitlines()[-1] == "mine-fitted.toml"
-    assert "droptail" in told.stdout
+    result = cli("fit", "runs/mine")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1] == "mine-fitted.toml"
+    assert "droptail" in result.stdout
     answer = json.loads(cli("fit", "runs/mine", "--json").stdout)
     assert answer["loss"] == "droptail"
     assert answer["fitted"]["goodput_bps"] == pytest.approx(answer["measured"]["goodput_bps"], 0.02)
@@ -325,8 +325,8 @@ def test_what_is_written_runs_and_does_as_the_record_does(cli: Command, tmp_path
     assert study.observe(again).metrics == pytest.approx(answer["fitted"])
     # What a user has there is left.
     (tmp_path / "mine-fitted.toml").write_text("mine")
-    refused = cli("fit", "runs/mine")
-    assert refused.returncode == 2
+    failed = cli("fit", "runs/mine")
+    assert failed.returncode == 2
     assert (tmp_path / "mine-fitted.toml").read_text() == "mine"
 
 
@@ -339,9 +339,9 @@ def test_a_recording_takes_the_controller_of_its_packets_or_the_one_named(
     cli("export", "mine", "--format", "pcapng", "--out", "mine.pcapng")
     cli("import", "mine.pcapng", "--out", "read")
     for given in (("read",), ("mine.pcapng",), ("read", "--cc", "bbr3")):
-        told = json.loads(cli("fit", *given, "--json", "--force").stdout)
-        assert told["rates"][0]["rate_bps"] == pytest.approx(drawn.rates[0], 0.02)
-        assert told["rtt_low_ns"] <= drawn.rtt * 1e9 * 1.02
+        answer = json.loads(cli("fit", *given, "--json", "--force").stdout)
+        assert answer["rates"][0]["rate_bps"] == pytest.approx(drawn.rates[0], 0.02)
+        assert answer["rtt_low_ns"] <= drawn.rtt * 1e9 * 1.02
     unknown = cli("fit", "read", "--cc", "bbr4")
     assert unknown.returncode == 2
     assert "did you mean" in unknown.stderr
@@ -350,17 +350,17 @@ def test_a_recording_takes_the_controller_of_its_packets_or_the_one_named(
 def test_a_record_without_flows_is_refused(cli: Command, tmp_path: Path) -> None:
     late = QUIET + 'start = "4.99 s"\n'
     paceline.run(late).write(tmp_path / "late")
-    refused = cli("fit", "late")
-    assert refused.returncode == 2
-    assert "no flow of it has both data and RTTs" in refused.stderr
+    result = cli("fit", "late")
+    assert result.returncode == 2
+    assert "no flow of it has both data and RTTs" in result.stderr
 
 
 def test_a_record_with_one_rtt_at_its_end_is_refused(cli: Command, tmp_path: Path) -> None:
     short = {"run.duration": '"60 ms"', "run.sample_interval": '"60 ms"'}
     paceline.run(QUIET, overrides=short).write(tmp_path / "short")
-    refused = cli("fit", "short")
-    assert refused.returncode == 2
-    assert "no flow of it has both data and RTTs" in refused.stderr
+    result = cli("fit", "short")
+    assert result.returncode == 2
+    assert "no flow of it has both data and RTTs" in result.stderr
 
 
 def _altered(folder: Path, table: str, column: str, values: object) -> None:
@@ -375,7 +375,7 @@ def _altered(folder: Path, table: str, column: str, values: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "values", "said"),
+    ("table", "column", "values", "message"),
     [
         ("flows", "mss_bytes", 0, "flow 0 has packets with 0 bytes of payload"),
         ("flows", "mss_bytes", 2**62, "bytes of payload"),
@@ -387,14 +387,14 @@ def _altered(folder: Path, table: str, column: str, values: object) -> None:
     ],
 )
 def test_a_record_that_contradicts_itself_is_refused(
-    cli: Command, tmp_path: Path, table: str, column: str, values: object, said: str
+    cli: Command, tmp_path: Path, table: str, column: str, values: object, message: str
 ) -> None:
     paceline.run(QUIET).write(tmp_path / "bad")
     _altered(tmp_path / "bad", table, column, values)
-    refused = cli("fit", "bad", "--memory", "1 GB")
-    assert refused.returncode in (1, 2)
-    assert "Traceback" not in refused.stderr
-    assert said in refused.stderr
+    result = cli("fit", "bad", "--memory", "1 GB")
+    assert result.returncode in (1, 2)
+    assert "Traceback" not in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -413,6 +413,6 @@ def test_a_record_whose_scenario_is_none_is_refused(
 ) -> None:
     paceline.run(QUIET).write(tmp_path / "bad")
     (tmp_path / "bad" / "scenario.toml").write_text(text)
-    refused = cli("fit", "bad")
-    assert refused.returncode == 2
-    assert "its scenario.toml is not a scenario" in refused.stderr
+    result = cli("fit", "bad")
+    assert result.returncode == 2
+    assert "its scenario.toml is not a scenario" in result.stderr

@@ -153,7 +153,7 @@ def answer(drawn: dict[str, Any], cc: str, engine: Any, *, hidden: bool) -> dict
     if not seen.is_near:
         return {"said": [], "how": f"{told}, no model is near"}
     beside = (("cubic", drawn["beside"]),) if drawn["beside"] else ()
-    asked = advise.Asked(CONTROLLERS, beside)
+    asked = advise.StudyOptions(CONTROLLERS, beside)
     advice = advise.Study([seen], asked, drawn["aim"]).run(batch.Watch())
     return {"said": advice.best(drawn["aim"]), "use": advice.recommended, "how": told}
 

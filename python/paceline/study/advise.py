@@ -76,11 +76,11 @@ class Limits:
                 "receive window is not known. A capture that begins before the connection shows "
                 "it, and of a run its packets (`record = { packets = true }`)."
             )
-        told = {
+        ends = {
             "the receive window is": self.window,
             "the application, or its send buffer, is": self.application,
         }
-        shares = sorted(((share, what) for what, share in told.items() if share), reverse=True)
+        shares = sorted(((share, what) for what, share in ends.items() if share), reverse=True)
         if sum(share for share, _ in shares) < LIMIT:
             return None
         # Both, where only both together reach it.
@@ -97,12 +97,12 @@ class Recording:
     run: Run | None = None
     #: A path that is known, as a scenario.
     text: str = ""
-    seen: Observed | None = None
+    observed: Observed | None = None
     path: Path | None = None
     limits: Limits = Limits(None, None)
     #: The controller that the user names, of flows whose controller the recording does not name.
     given: str | None = None
-    #: What packets say of them.
+    #: What their packets show.
     judged: Mapping[int, Sequence[packets.Judged]] = field(default_factory=dict)
     #: Nothing if something else than the path was the limit.
     fitted: fit.Fit | None = None
@@ -121,28 +121,28 @@ class Recording:
 
         One end may have several addresses, and between two addresses the rate may change.
         """
-        told, hosts = [], (self._hosts, other._hosts)
+        differences, hosts = [], (self._hosts, other._hosts)
         common = len(hosts[0] & hosts[1])
         is_other = all(hosts) and common == 0
         if all(hosts) and common < 2:
-            told.append("addresses ({} instead of {})".format(*map(_listed, hosts)))
+            differences.append("addresses ({} instead of {})".format(*map(_listed, hosts)))
         both = [self.path, other.path]
         if not all(both):
-            return told, is_other
+            return differences, is_other
         rtts = [one.rtt for one in both if one is not None]
         if _apart(*rtts):
-            told.append(
+            differences.append(
                 "base RTT ({} instead of {})".format(*(fit.interval("_s", e) for e in rtts))
             )
             is_other = True
         if self.fitted is not None and other.fitted is not None:
             rates = (self.fitted.rate, other.fitted.rate)
             if _apart(*rates):
-                told.append(
+                differences.append(
                     "rate ({} instead of {})".format(*(fit.interval("_bps", e) for e in rates))
                 )
                 is_other = is_other or common < 2
-        return told, is_other
+        return differences, is_other
 
     @property
     def is_near(self) -> bool:
@@ -159,12 +159,12 @@ class Recording:
         """The controllers that each flow may have, as far as they are known."""
         rows = of_use(self.run) if self.run is not None else []
         known = guests.names()
-        told = (
+        senders = (
             packets.alike(self.judged.get(r["flow"], ()))
             or [r["cc"] if r["cc"] in known or self.given is None else self.given]
             for r in rows
         )
-        return [[name for name in names if name in known] for names in told]
+        return [[name for name in names if name in known] for names in senders]
 
     @property
     def senders(self) -> list[str]:
@@ -179,10 +179,10 @@ class Recording:
     @property
     def sentences(self) -> list[str]:
         """What the recording shows."""
-        run, seen = self.run, self.seen
-        if run is None or seen is None or self.path is None:
+        run, observed = self.run, self.observed
+        if run is None or observed is None or self.path is None:
             return [f"{self.name} is a scenario: its path is known."]
-        told = []
+        sentences = []
         for row in of_use(run):
             who, moved = row["label"] or f"Flow {row['flow']}", row["goodput_bytes"]
             names = [SHADOWS[name] for name in packets.alike(self.judged.get(row["flow"], ()))]
@@ -193,9 +193,9 @@ class Recording:
                 how = f"{self.given}, as --sender says"
             elif row["flow"] not in self.judged:
                 how = f"{row['cc']}, as the record says"
-            told.append(f"{who}: {quantity('_bytes', moved)}, sent with {how}.")
-        values, least = seen.metrics, seen.least
-        told.append(
+            sentences.append(f"{who}: {quantity('_bytes', moved)}, sent with {how}.")
+        values, least = observed.metrics, observed.least
+        sentences.append(
             f"Goodput {quantity('_bps', values['goodput_bps'])}; minimum RTT "
             f"{quantity('_ns', None if least is None else least * 1e9)}, median "
             f"{quantity('_ns', values['rtt_p50_ns'])}, 95th percentile "
@@ -203,7 +203,7 @@ class Recording:
         )
         acks = run.metrics.get("return_ack_loss_ratio")
         backlog = quantity("_bytes", self.path.backlog.value)
-        told.append(
+        sentences.append(
             f"Longest queue {backlog}; lost {_percent(values['lost_ratio'])}; ACKs lost "
             f"{_percent(acks)}."
         )
@@ -212,10 +212,10 @@ class Recording:
             ("receive window", self.limits.window),
         ):
             known = f"The {what} was the limit for {_percent(share)} of the time."
-            told.append(
+            sentences.append(
                 f"Whether the {what} was the limit is not known." if share is None else known
             )
-        return told
+        return sentences
 
 
 #: Intervals of two recordings are of other paths if this factor is between them.
@@ -243,14 +243,16 @@ def read(
     progress: Callable[[int], object] | None = None,
 ) -> Recording:
     """Say what limits a recording, and fit its path if that is the limit; raises `UnfitError`."""
-    seen, path = fit.ends(run)
-    limits = _limits(run, seen, path)
-    found = Recording(name, run, seen=seen, path=path, limits=limits, given=cc)
+    observed, path = fit.ends(run)
+    limits = _limits(run, observed, path)
+    recording = Recording(name, run, observed=observed, path=path, limits=limits, given=cc)
     if limits.sentence is not None:
-        return replace(found, judged={} if cc is not None else fit.senders_of(run))
+        return replace(recording, judged={} if cc is not None else fit.senders_of(run))
     fitted = fit.fit(run, cc=cc, threads=threads, progress=progress)
-    found = replace(found, judged=fitted.senders, fitted=fitted)
-    return replace(found, paths=fitted.allowed(paths, threads)) if found.is_near else found
+    recording = replace(recording, judged=fitted.senders, fitted=fitted)
+    return (
+        replace(recording, paths=fitted.allowed(paths, threads)) if recording.is_near else recording
+    )
 
 
 #: A queue is none below this wait in seconds, this share of the RTT and this many packets' times.
@@ -262,19 +264,19 @@ _COARSE = 0.1
 _LASTS, _ROUNDS, _FLAT, _BUSY = 3.0, 20, 1.1, 0.9
 
 
-def _limits(run: Run, seen: Observed, path: Path) -> Limits:
+def _limits(run: Run, observed: Observed, path: Path) -> Limits:
     """Return what limited the flows, weighted with their time."""
     rows = [
         (_own(run, row, flow, path), flow)
-        for row, flow in zip(of_use(run), seen.flows, strict=True)
+        for row, flow in zip(of_use(run), observed.flows, strict=True)
     ]
-    found: list[float | None] = []
+    limits: list[float | None] = []
     for part in range(3):
         known = [(shares[part], flow.end - flow.start) for shares, flow in rows]
         time = sum(span for _, span in known)
         is_known = time > 0 and all(share is not None for share, _ in known)
-        found.append(sum((s or 0.0) * span for s, span in known) / time if is_known else None)
-    return Limits(*found)
+        limits.append(sum((s or 0.0) * span for s, span in known) / time if is_known else None)
+    return Limits(*limits)
 
 
 def _own(
@@ -285,8 +287,8 @@ def _own(
     The third is that of both, if packets do not show how large the window is.
     """
     samples = run.samples.filter(pl.col("flow") == row["flow"]).sort("t_ns")
-    told = samples["app_limited"].fill_null(value=False).to_numpy()
-    known = told if told.any() and run.source is None else None
+    app_limited = samples["app_limited"].fill_null(value=False).to_numpy()
+    known = app_limited if app_limited.any() and run.source is None else None
     step = float(np.median(np.diff(flow.t))) if len(flow.t) > 1 else math.inf
     if flow.least is None or step > _COARSE:
         return None if known is None else float(np.mean(known)), None, None
@@ -338,14 +340,14 @@ def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) 
     if not len(at) or not len(windows) or np.isnan(windows).all():
         return None  # Without a window there is none that is not full.
     window = np.where(at < 0, np.inf, windows[np.maximum(at, 0)])
-    held = samples["in_flight_bytes"].cast(float).fill_null(0.0).to_numpy()
+    in_flight = samples["in_flight_bytes"].cast(float).fill_null(0.0).to_numpy()
     if flow.is_spaced:
         # At the receiver what is in flight is what arrives in an RTT.
         before = np.interp(flow.t - flow.least, flow.t, flow.delivered, left=0.0)
-        held = (flow.delivered - before) * flow.payload / flow.packet
-    if np.mean(held > window + 2 * flow.payload) > 0.02:
+        in_flight = (flow.delivered - before) * flow.payload / flow.packet
+    if np.mean(in_flight > window + 2 * flow.payload) > 0.02:
         return None  # Its scale is in a handshake that was not captured.
-    full = np.flatnonzero(held >= window - 2 * flow.payload)
+    full = np.flatnonzero(in_flight >= window - 2 * flow.payload)
     # Within an RTT of that its data is acknowledged.
     near = np.searchsorted(full, np.arange(len(flow.t)), side="right") - 1
     since = (
@@ -361,8 +363,8 @@ Values: TypeAlias = "dict[tuple[str, Company], dict[int, dict[str, float]]]"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is compared, and where."""
+class StudyOptions:
+    """The options of a study: what is compared, and where."""
 
     candidates: Sequence[str] = CANDIDATES
     beside: Company = ()
@@ -418,13 +420,13 @@ class Turn:
         ahead = f"{self.best} is ahead by {' to '.join(leads)} %."
         if self.value is None:
             return f"if {self.parameter}, {ahead}"
-        told = " to ".join(fit.written(self.parameter, one.value, 3) for one in ends)
+        values = " to ".join(fit.written(self.parameter, one.value, 3) for one in ends)
         if self.parameter == "loss_ratio":
-            return f"if {told} of packets are lost at random, {ahead}"
+            return f"if {values} of packets are lost at random, {ahead}"
         bdps = [f"{one.bdp:.2g}" for one in ends if one.bdp is not None]
         more = f" ({' to '.join(bdps)} BDP)" if bdps else ""
         what = f"a {fit.LABELS.get(self.parameter) or WORDS.get(self.parameter, self.parameter)}"
-        return f"with {what} of {told}{more} {ahead}"
+        return f"with {what} of {values}{more} {ahead}"
 
 
 @dataclass
@@ -487,7 +489,7 @@ class Advice:
         leading = [
             row.name
             for row in self.rows
-            if (found := row.findings[aim]) is None or found.verdict != "worse"
+            if (finding := row.findings[aim]) is None or finding.verdict != "worse"
         ]
         first = next(row.name for row in self.rows if row.findings[aim] is None)
         return sorted(leading, key=lambda name: name != first)
@@ -567,12 +569,12 @@ def _range(values: Sequence[float]) -> list[float]:
     return [float(ranked[out]), float(ranked[-1 - out])]
 
 
-def _change(found: Finding | None) -> float:
-    return (found.change if found is not None else None) or 0.0
+def _change(finding: Finding | None) -> float:
+    return (finding.change if finding is not None else None) or 0.0
 
 
-def _verdict(found: Finding | None) -> str:
-    return "same" if found is None else found.verdict
+def _verdict(finding: Finding | None) -> str:
+    return "same" if finding is None else finding.verdict
 
 
 @dataclass(frozen=True)
@@ -615,7 +617,7 @@ class Case:
 
     def measure(self, run: Run) -> dict[str, float]:
         """Return the metrics of its flows together, and its neighbours' goodput beside them."""
-        own, metrics = self.own, run.flow_metrics
+        own, flow_metrics = self.own, run.flow_metrics
         rows = list(run.flows.sort("flow").iter_rows(named=True))[:own]
         end = int(run.samples["t_ns"].max() or 0)  # type: ignore[arg-type]
         ends = [row["finish_ns"] or row["stop_ns"] or end for row in rows]
@@ -624,56 +626,56 @@ class Case:
         # Data that arrives after a flow has stopped is in its counters, and not in its goodput.
         bits = sum(
             (one["goodput_bps"] or 0.0) * (stop - row["start_ns"])
-            for one, row, stop in zip(metrics[:own], rows, ends, strict=True)
+            for one, row, stop in zip(flow_metrics[:own], rows, ends, strict=True)
         )
-        found = {"goodput_bps": bits / span}
+        metrics = {"goodput_bps": bits / span}
         for name in ("rtt_p95_ns", "retransmit_ratio", "completion_ns"):
-            known = [one[name] for one in metrics[:own] if one.get(name) is not None]
+            known = [one[name] for one in flow_metrics[:own] if one.get(name) is not None]
             if len(known) == own:
-                found[name] = max(known)
+                metrics[name] = max(known)
         if self.company:
             # Once its own flows have ended, the neighbours have the path for themselves.
-            count, told = self.company[-1][1], pl.col("goodput_bytes")
+            count, goodput = self.company[-1][1], pl.col("goodput_bytes")
             beside = run.samples.filter(
-                pl.col("flow") >= len(metrics) - count, pl.col("t_ns").is_between(first, last)
+                pl.col("flow") >= len(flow_metrics) - count, pl.col("t_ns").is_between(first, last)
             )
-            each = beside.group_by("flow").agg(told.max() - told.min())["goodput_bytes"]
+            each = beside.group_by("flow").agg(goodput.max() - goodput.min())["goodput_bytes"]
             moved = int(each.sum())
-            found["neighbour_bps"] = moved * 8e9 / span / count
-        return found
+            metrics["neighbour_bps"] = moved * 8e9 / span / count
+        return metrics
 
 
 class Study:
     """The runs of candidates over the paths that recordings allow."""
 
-    def __init__(self, recordings: Sequence[Recording], asked: Asked, aim: Aim) -> None:
-        self.asked, self.aim = asked, aim
+    def __init__(self, recordings: Sequence[Recording], options: StudyOptions, aim: Aim) -> None:
+        self.options, self.aim = options, aim
         self._first, *more = recordings
         self._senders = list(dict.fromkeys(cc for one in recordings for cc in one.senders))
         self._shared = [cc for cc in self._first.shared if all(cc in one.shared for one in more)]
-        each = [one.paths or [one.text] * asked.paths for one in recordings]
-        turns = (divmod(n, len(each)) for n in range(asked.paths))
-        # Where fewer differ than are asked for, each has several seeds.
+        each = [one.paths or [one.text] * options.paths for one in recordings]
+        turns = (divmod(n, len(each)) for n in range(options.paths))
+        # Where fewer differ than are requested, each has several seeds.
         paths = [each[which][nth % len(each[which])] for nth, which in turns]
-        given = dict(asked.beside)
+        given = dict(options.beside)
         #: The controller of the neighbours, which come last.
         self.neighbour = next((name for name in NEIGHBOURS if name in given), NEIGHBOURS[0])
-        others = tuple(one for one in asked.beside if one[0] != self.neighbour)
+        others = tuple(one for one in options.beside if one[0] != self.neighbour)
         self._beside: Company = (*others, (self.neighbour, given.get(self.neighbour, 1)))
-        self._company = self._beside if self.neighbour in given else asked.beside
+        self._company = self._beside if self.neighbour in given else options.beside
         self._cases = [
             Case(text, cc, company, n + 1, n)
             for n, text in enumerate(paths)
-            for cc in dict.fromkeys((*asked.candidates, self.neighbour))
+            for cc in dict.fromkeys((*options.candidates, self.neighbour))
             for company in dict.fromkeys((self._company, self._beside))
-            if cc in asked.candidates or company == self._beside
+            if cc in options.candidates or company == self._beside
         ]
         self._sweep = list(self._around()) if self._first.fitted is not None else []
         company = self._beside if aim == "sharing" else self._company
         self._turned = [
             Case(text, cc, company, seed, -1 - n)
             for n, (_, _, text) in enumerate(self._sweep)
-            for cc in asked.candidates
+            for cc in options.candidates
             for seed in _SEEDS
         ]
         self._jobs = [case.job() for case in (*self._cases, *self._turned)]
@@ -717,15 +719,15 @@ class Study:
         outcomes = batch.outcomes(
             self._jobs,
             lambda number, _, run: cases[number].measure(run),
-            threads=self.asked.threads,
+            threads=self.options.threads,
             progress=watch.progress,
         )
-        found = [outcome.kept for outcome in outcomes]
+        measured = [outcome.kept for outcome in outcomes]
         values: Values = {}
         for number, case in enumerate(self._cases):
-            values.setdefault((case.cc, case.company), {})[case.path] = found[number]
+            values.setdefault((case.cc, case.company), {})[case.path] = measured[number]
         turned = {
-            (case.path, case.cc, case.seed): found[len(self._cases) + n]
+            (case.path, case.cc, case.seed): measured[len(self._cases) + n]
             for n, case in enumerate(self._turned)
         }
         advice = self.ranked(values)
@@ -735,7 +737,7 @@ class Study:
 
     def ranked(self, values: Values) -> Advice:
         """Rank the candidates by their metrics on the paths."""
-        rows = [self._row(cc, values) for cc in self.asked.candidates]
+        rows = [self._row(cc, values) for cc in self.options.candidates]
         first = {aim: max(rows, key=lambda row: _score(row, aim)).name for aim in AIMS}
         for row in rows:
             row.findings |= {aim: self._against(first[aim], row.name, aim, values) for aim in AIMS}
@@ -745,9 +747,9 @@ class Study:
     def _row(self, cc: str, values: Values) -> Row:
         alone, beside = values[cc, self._company], values[cc, self._beside]
         names = dict.fromkeys(name for one in alone.values() for name in one)
-        told = {n: [one[n] for one in alone.values() if n in one] for n in names}
-        told["neighbour_bps"] = [one["neighbour_bps"] for one in beside.values()]
-        return Row(cc, told, self._against(self.neighbour, cc, "sharing", values))
+        metrics = {n: [one[n] for one in alone.values() if n in one] for n in names}
+        metrics["neighbour_bps"] = [one["neighbour_bps"] for one in beside.values()]
+        return Row(cc, metrics, self._against(self.neighbour, cc, "sharing", values))
 
     def _against(self, old: str, new: str, aim: Aim, values: Values) -> Finding | None:
         """Compare a candidate with another over the paths.
@@ -759,25 +761,25 @@ class Study:
             return None
         company = self._beside if aim == "sharing" else self._company
         metric = "rtt_p95_ns" if aim == "latency" else "goodput_bps"
-        told = [
+        goodputs = [
             {path: one.get(AIMS[aim]) for path, one in values[cc, company].items()}
             for cc in (old, new)
         ]
         alike = {
-            path: told[0][path] if _is_alike(told[0][path], one) else one
-            for path, one in told[1].items()
+            path: goodputs[0][path] if _is_alike(goodputs[0][path], one) else one
+            for path, one in goodputs[1].items()
         }
         before, after, flat = (
             Subject(cc, {"": {(n,): {"metrics": {metric: v}, "flows": []} for n, v in one.items()}})
-            for cc, one in ((old, told[0]), (new, told[1]), (new, alike))
+            for cc, one in ((old, goodputs[0]), (new, goodputs[1]), (new, alike))
         )
         how: Any = {"tolerance": TOLERANCE, "level": LEVEL}
-        for found in compare(before, after, [metric], **how):
+        for finding in compare(before, after, [metric], **how):
             (counted,) = compare(before, flat, [metric], **how)
             signs = counted.difference.signs if counted.difference is not None else None
             is_sure = signs is None or max(signs) >= SURE * sum(signs)
             verdict = counted.verdict if is_sure or counted.verdict == "same" else "unclear"
-            return replace(found, verdict=verdict, p=counted.p)
+            return replace(finding, verdict=verdict, p=counted.p)
         return None
 
     def _causes(self, advice: Advice) -> Iterator[Turn]:
@@ -786,7 +788,7 @@ class Study:
         company = self._beside if self.aim == "sharing" else self._company
         paths: dict[str, list[int]] = {}
         for number, case in enumerate(self._cases):
-            if (case.cc, case.company) == (self.asked.candidates[0], company):
+            if (case.cc, case.company) == (self.options.candidates[0], company):
                 paths.setdefault(_cause(case.text), []).append(number)
         # Which paths are of a cause; all rows have them in one order.
         order = sorted(number for numbers in paths.values() for number in numbers)
@@ -837,7 +839,7 @@ class Study:
         for n, (name, value, _) in enumerate(self._sweep):
             each = {
                 cc: [turned[-1 - n, cc, seed].get(metric, 0.0) for seed in _SEEDS]
-                for cc in self.asked.candidates
+                for cc in self.options.candidates
             }
             if (turn := self._turn(advice, name, value, each)) is not None:
                 yield turn

@@ -118,7 +118,7 @@ def advise(
     another controller becomes the best. If no model of a path reproduces a recording, the command
     recommends no controller.
     """
-    asked, aim = _asked(options), options.for_ or "throughput"
+    asked, aim = _study_options(options), options.for_ or "throughput"
     again = _again(recordings, options)
     place = _place(options, f"{files.stem(recordings[0])}-advice", again)
     opened = [_opened(name) for name in recordings]
@@ -197,7 +197,7 @@ def _place(options: Options, stem: str, again: str) -> Path:
     raise AssertionError
 
 
-def _asked(options: Options) -> study.Asked:
+def _study_options(options: Options) -> study.StudyOptions:
     known = guests.names()
     beside: dict[str, int] = {}
     for one in options.beside or ():
@@ -216,7 +216,7 @@ def _asked(options: Options) -> study.Asked:
         files.known_controllers([name])
     if len(names) < 2:
         raise Failure("bad-option", "--cc needs two controllers to compare", hint="name another")
-    return study.Asked(names, tuple(beside.items()), options.paths, options.jobs)
+    return study.StudyOptions(names, tuple(beside.items()), options.paths, options.jobs)
 
 
 def _opened(name: str) -> study.Recording | tuple[str, Run]:

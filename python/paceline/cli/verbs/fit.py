@@ -104,8 +104,8 @@ def described(record: str, place: Path | None, fitted: study.Fit) -> answers.Fit
             for name, one in fitted.parameters.items()
         },
         "models": [{"loss": one.model.name, "distance": one.distance} for one in fitted.judged],
-        "measured": fitted.seen.metrics,
-        "fitted": best.seen.metrics,
+        "measured": fitted.observed.metrics,
+        "fitted": best.observed.metrics,
         "notes": fitted.notes,
     }
 
@@ -127,8 +127,8 @@ def show(record: str, fitted: study.Fit, *, metrics: bool = True) -> None:
     if not metrics:
         return
     table = console.table("Metric", "Measured", "Fitted")
-    for name, value in fitted.seen.metrics.items():
-        cells = (study.written(name, one) for one in (value, best.seen.metrics[name]))
+    for name, value in fitted.observed.metrics.items():
+        cells = (study.written(name, one) for one in (value, best.observed.metrics[name]))
         table.add_row(plain(name), *cells)
     out.print(table)
     for note in fitted.notes:

@@ -40,7 +40,7 @@ __all__ = [
 class Fit:
     """A path, its loss model, and the models that were tried, the nearest first."""
 
-    seen: Observed
+    observed: Observed
     path: Path
     judged: list[Judged]
     #: The parameters of the nearest model, by their names.
@@ -51,7 +51,7 @@ class Fit:
     #: well.
     base: dict[str, Any]
     near: list[tuple[Model, dict[str, Estimate]]]
-    #: What packets say of each flow that the record does not name, the nearest first: nothing
+    #: What the packets show of each flow that the record does not name, the nearest first: nothing
     #: without its ACKs.
     senders: dict[int, list[packets.Judged]]
     #: The controller with which flows that it does not name are simulated.
@@ -86,29 +86,31 @@ class Fit:
     def notes(self) -> list[str]:
         """The notes needed to read the estimates."""
         best, *others = self.judged
-        said = []
+        notes = []
         named = [packets.alike(judged) for judged in self.senders.values()]
         if not all(named) or (named and not any(self.guess in names for names in named)):
             why = "With the controller that packets show, no simulation is near"
             why = why if all(named) else "Packets do not show which controller sent"
-            said.append(
+            notes.append(
                 f"{why}. Of those that were tried, {self.guess} gives the nearest simulation."
             )
         for name, one in self._estimates():
             if one.why and (one.high is None or one.low is None):
-                said.append(f"Of the {name} no interval is given: {one.why}.")
+                notes.append(f"Of the {name} no interval is given: {one.why}.")
         if best.model.name == "none":
-            said.append("Nothing was lost: what the path does when its queue is full is not known.")
+            notes.append(
+                "Nothing was lost: what the path does when its queue is full is not known."
+            )
         if others and others[0].distance < _alike(best.distance):
-            said.append(
+            notes.append(
                 f"Losses of the kind {others[0].model.name!r} would explain the record about as "
                 "well."
             )
         if not best.is_near:
-            said.append(
+            notes.append(
                 "No model reproduces this recording: do not rely on the path that was fitted."
             )
-        return said
+        return notes
 
     def scenario(self, model: Model, scale: float = 1.0, rtt: float | None = None) -> str:
         """Return the scenario with another model, with a factor of the rate, or another RTT."""
@@ -116,7 +118,7 @@ class Fit:
         stretches = [replace(one, guess=one.guess * scale) for one in path.stretches]
         base = path.rtt if rtt is None else replace(path.rtt, value=rtt)
         given = dict(model.parameters)
-        given["size_bytes"] = max(given["size_bytes"], 2.0 * self.seen.packet)
+        given["size_bytes"] = max(given["size_bytes"], 2.0 * self.observed.packet)
         if "link_bps" in given:
             given["link_bps"] *= scale
         model = replace(model, parameters=given)
@@ -147,9 +149,9 @@ class Fit:
         """
         rng = random.Random(1)
         texts = list(dict.fromkeys(self.drawn(rng) for _ in range(count * TRIED)))
-        wanted = traits(self.seen)
+        target = traits(self.observed)
         jobs = [batch.Job(text, (), 1, "sim", "drawn.toml", 1) for text in texts]
-        runs = batch.outcomes(jobs, lambda _, __, run: _simulated(run, wanted), threads=threads)
+        runs = batch.outcomes(jobs, lambda _, __, run: _simulated(run, target), threads=threads)
         distances = [outcome.kept for outcome in runs]
         best = self.judged[0]
         most = max(_alike(best.distance), 1.5 * best.spread)
@@ -171,16 +173,16 @@ class Fit:
         Each has an estimate, and the least that a bound's upper end is.
         """
         bdp = self.path.stretches[0].guess * (self.rtt.value or 0.0) / 8
-        found = {name: (one, 0.0) for name, one in known.items() if one.value}
-        found.pop("size_bytes", None)
+        unsure = {name: (one, 0.0) for name, one in known.items() if one.value}
+        unsure.pop("size_bytes", None)
         if "target_s" not in model.parameters:  # Such a queue is never full.
-            one, least = known["size_bytes"], 2.0 * self.seen.packet
+            one, least = known["size_bytes"], 2.0 * self.observed.packet
             value = max(bdp / FARTHEST if one.value is None else one.value, least)
             low = None if one.value is None else max(one.low or 0.0, least)
-            found["size_bytes"] = (replace(one, value=value, low=low), FARTHEST * bdp)
+            unsure["size_bytes"] = (replace(one, value=value, low=low), FARTHEST * bdp)
         if self.rate.high is not None:
-            found.pop("link_bps", None)
-        return found
+            unsure.pop("link_bps", None)
+        return unsure
 
     def _estimates(self) -> list[tuple[str, Estimate]]:
         rates = [stretch.rate for stretch in self.stretches]
@@ -190,10 +192,10 @@ class Fit:
         return every + [(word, self.parameters[key]) for key, word in words.items()]
 
 
-def _simulated(run: Run, wanted: Traits) -> float:
+def _simulated(run: Run, target: Traits) -> float:
     """Return how far a simulation is from a record: infinitely if nothing crossed its path."""
-    seen = observe(run)
-    return wanted.distance(traits(seen)) if seen.has_waits else math.inf
+    observed = observe(run)
+    return target.distance(traits(observed)) if observed.has_waits else math.inf
 
 
 #: A parameter of which only a bound is known is up to this many times larger, or half of it.
@@ -251,7 +253,7 @@ LABELS = {
 }
 #: Sections of a scenario that do not concern its flows.
 _LEFT_OUT = ("about", "source", "name", "path", "links", "expect", "sweep", "schema", "variants")
-#: Only a link this many times faster than a policer is seen to be one.
+#: Only a link this many times faster than a policer is recognised as one.
 _FASTER = 1.2
 #: A recorded flow that could have sent this many times its data was limited by its application.
 _LIMITED = 3
@@ -270,7 +272,7 @@ def fit(
     it is. If they do not say it, or no such simulation is near, the nearest of `GUESSES` is used.
     Raises `UnfitError` for a record that says nothing of its path, or whose own scenario is none.
     """
-    seen, path = ends(run)
+    observed, path = ends(run)
     senders = {} if cc is not None else senders_of(run)
     like = {flow: packets.alike(judged) for flow, judged in senders.items()}
     guesses = dict.fromkeys(name for names in like.values() for name in names)
@@ -283,8 +285,8 @@ def fit(
         chosen = {
             flow: guess if not names or guess in names else names[0] for flow, names in like.items()
         }
-        base = _base(run, seen, path, chosen, cc)
-        judge = Judge(seen, path, partial(_text, base, path), progress, count, threads)
+        base = _base(run, observed, path, chosen, cc)
+        judge = Judge(observed, path, partial(_text, base, path), progress, count, threads)
         judged = judge.judged()
         tried.append((judged[0].distance, guess if senders else None, base, judge, judged))
         count = judge.count
@@ -299,15 +301,15 @@ def fit(
         if one.distance < most:
             near.append((one.model, _parameters(judge, one.model, is_best=False)))
     text = _text(base, path, best.model)
-    return Fit(seen, path, judged, known, text, base, near, senders, guess)
+    return Fit(observed, path, judged, known, text, base, near, senders, guess)
 
 
 def ends(run: Run) -> tuple[Observed, Path]:
     """Return what the ends of a path see, and its rate, RTT and queue; raises `UnfitError`."""
-    seen = observe(run)
-    if not seen.flows or not (seen.has_waits or seen.arrivals):
+    observed = observe(run)
+    if not observed.flows or not (observed.has_waits or observed.arrivals):
         raise UnfitError("no flow of it has both data and RTTs")
-    return seen, estimate(seen)
+    return observed, estimate(observed)
 
 
 #: The controllers of a sender that its packets do not show.
@@ -315,15 +317,15 @@ GUESSES = ("cubic-linux", "cubic", "reno", "bbr1", "bbr3")
 
 
 def senders_of(run: Run) -> dict[int, list[packets.Judged]]:
-    """Return what packets say of each flow whose controller the record does not name."""
-    found: dict[int, list[packets.Judged]] = {}
+    """Return what the packets show of each flow whose controller the record does not name."""
+    senders: dict[int, list[packets.Judged]] = {}
     for row in of_use(run) if run.source is not None else ():
         if _named(run, row["cc"]) is None:
             try:
-                found[row["flow"]] = packets.judge(run, row["flow"])
+                senders[row["flow"]] = packets.judge(run, row["flow"])
             except (UnjudgeableError, NoTableError):
-                found[row["flow"]] = []
-    return found
+                senders[row["flow"]] = []
+    return senders
 
 
 def _named(run: Run, name: str) -> str | None:
@@ -335,30 +337,30 @@ def _named(run: Run, name: str) -> str | None:
 
 def _parameters(judge: Judge, best: Model, *, is_best: bool = True) -> dict[str, Estimate]:
     """Return the parameters of a model with their intervals; only the best one's target has one."""
-    seen, path = judge.seen, judge.path
+    observed, path = judge.observed, judge.path
     backlog = path.backlog
-    found = {"size_bytes": backlog}
+    estimates = {"size_bytes": backlog}
     if best.name not in ("droptail", BOTH) and backlog.value is not None:
-        found["size_bytes"] = Estimate(
+        estimates["size_bytes"] = Estimate(
             backlog.low, backlog.low, None, "the queue was never seen full"
         )
     if "loss_ratio" in best.parameters:
-        calm = parameters.calm(seen, path)
-        found["loss_ratio"] = parameters.probability(seen, calm | (best.name != BOTH))
+        calm = parameters.calm(observed, path)
+        estimates["loss_ratio"] = parameters.probability(observed, calm | (best.name != BOTH))
     if best.name == "policer":
-        found["police_bps"], found["burst_bytes"] = parameters.policer(seen, path) or (
+        estimates["police_bps"], estimates["burst_bytes"] = parameters.policer(observed, path) or (
             Estimate(best.parameters["police_bps"]),
             Estimate(best.parameters["burst_bytes"]),
         )
     if "target_s" in best.parameters:
         value = best.parameters["target_s"]
-        found["target_s"] = judge.target(best) if is_best else Estimate(value)
+        estimates["target_s"] = judge.target(best) if is_best else Estimate(value)
     if "link_bps" in best.parameters:
         why = "nothing keeps it busy"
-        found["link_bps"] = Estimate(
+        estimates["link_bps"] = Estimate(
             best.parameters["link_bps"], path.stretches[0].rate.low, why=why
         )
-    return found
+    return estimates
 
 
 def _gross(rate: Estimate, share: Estimate) -> Estimate:
@@ -374,7 +376,7 @@ def _gross(rate: Estimate, share: Estimate) -> Estimate:
 
 
 def _beyond(stretch: Stretch, police: float) -> Stretch:
-    """Return the rate of the link behind a policer, which is only seen in bursts."""
+    """Return the rate of the link behind a policer, which is only observed in bursts."""
     rate = stretch.rate
     if rate.high is not None and stretch.guess > _FASTER * police:
         return stretch
@@ -390,10 +392,10 @@ _LINUX_ACKS = {"pushed": True, "comp_sack_delay": "1 ms"}
 
 
 def _base(
-    run: Run, seen: Observed, path: Path, senders: Mapping[int, str | None], cc: str | None
+    run: Run, observed: Observed, path: Path, senders: Mapping[int, str | None], cc: str | None
 ) -> dict[str, Any]:
     try:
-        return _flows(run, seen, path, senders, cc)
+        return _flows(run, observed, path, senders, cc)
     except UnfitError:
         raise
     except (ValueError, TypeError, AttributeError, KeyError) as error:
@@ -401,7 +403,7 @@ def _base(
 
 
 def _flows(
-    run: Run, seen: Observed, path: Path, senders: Mapping[int, str | None], cc: str | None
+    run: Run, observed: Observed, path: Path, senders: Mapping[int, str | None], cc: str | None
 ) -> dict[str, Any]:
     """Return the scenario of a record without its path."""
     table = toml(run.scenario_toml)
@@ -410,12 +412,12 @@ def _flows(
 
     def controller(given: Any, flow: str, number: int = -1) -> Any:
         name = given["name"] if isinstance(given, dict) else given
-        found = _named(run, name)
-        if found is not None:
-            return given if found == name else found
-        if (found := senders.get(number) or cc) is None:
+        chosen = _named(run, name)
+        if chosen is not None:
+            return given if chosen == name else chosen
+        if (chosen := senders.get(number) or cc) is None:
             raise UnfitError(f"no controller is called {name!r}, which {flow} has")
-        return found
+        return chosen
 
     if declared and sum(flow.get("count", 1) for flow in declared) == run.flows.height:
         base = {key: part for key, part in table.items() if key not in _LEFT_OUT}
@@ -438,15 +440,15 @@ def _flows(
         return exact_time(time - origin)
 
     possible = sum(one.guess * (one.end - one.begin) for one in path.stretches) / 8
-    is_limited = possible > _LIMITED * float(seen.delivered[-1])
+    is_limited = possible > _LIMITED * float(observed.delivered[-1])
     for row in of_use(run):
         name = controller(row["cc"], f"the flow {row['label']}", row["flow"])
         flow = {"cc": name, "ack": acks}
         if row["start_ns"] > origin:
             flow["start"] = after(row["start_ns"])
-        if between := seen.flows[len(flows)].pauses:
+        if between := observed.flows[len(flows)].pauses:
             # An application that hands over all of its data at once does not pause.
-            flow["stop"] = exact_time(seen.flows[len(flows)].end * 1e9)
+            flow["stop"] = exact_time(observed.flows[len(flows)].end * 1e9)
             pauses += [
                 {"when": exact_time(at * 1e9), "flow": {"flow": len(flows), "app": app}}
                 for pause in between
@@ -460,7 +462,7 @@ def _flows(
                 # When is not known; so much that another path shows, and no more.
                 flow["app"] = {"size": f"{row['goodput_bytes'] * 3 // 2} B"}
         flows.append(flow)
-    times = {"duration": seen.duration, "sample_interval": seen.step}
+    times = {"duration": observed.duration, "sample_interval": observed.step}
     return {
         "run": {key: exact_time(time * 1e9) for key, time in times.items()},
         "flows": flows,

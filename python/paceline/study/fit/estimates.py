@@ -79,76 +79,80 @@ LEAST_CHANGE = 0.06
 PACKETS = 200
 #: The number of packets over which a throughput is computed, and the minimum.
 PIECE, FEWEST = 60, 25
-#: Without an observation for this share of the record, nobody knows whether the rate has changed.
-UNSEEN = 0.2
+#: Without an observation for this share of the record, it is unknown whether the rate has changed.
+UNOBSERVED = 0.2
 #: Of a 95 % interval of a normal distribution.
 Z = 1.96
 
 
-def estimate(seen: Observed) -> Path:
+def estimate(observed: Observed) -> Path:
     """Estimate the rate, the base RTT and the maximum backlog of a path."""
-    rate = _guess(seen)
+    rate = _guess(observed)
     stretches: list[Stretch] = []
-    is_gross = not seen.has_waits
+    is_gross = not observed.has_waits
     for _ in range(1 if is_gross else 2):
-        pieces = _trains(seen) if is_gross else list(_pieces(seen, _busy(seen, rate), rate))
+        pieces = (
+            _trains(observed) if is_gross else list(_pieces(observed, _busy(observed, rate), rate))
+        )
         if sum(piece.packets for piece in pieces) < PACKETS:
             break
-        stretches = list(_stretches(seen, pieces))
-        stretches = list(_with_gaps(seen, pieces, stretches))
-        rate = _rates(stretches, seen.grid)
+        stretches = list(_stretches(observed, pieces))
+        stretches = list(_with_gaps(observed, pieces, stretches))
+        rate = _rates(stretches, observed.grid)
     if not stretches:
-        stretches = _bounds(seen, float(np.max(rate)))
-    stretches = [_at_least_measured(seen, stretch) for stretch in stretches]
-    rtt = _base(seen, stretches[0])
-    return Path(rtt, stretches, _backlog(seen, rtt, stretches), is_gross)
+        stretches = _bounds(observed, float(np.max(rate)))
+    stretches = [_at_least_measured(observed, stretch) for stretch in stretches]
+    rtt = _base(observed, stretches[0])
+    return Path(rtt, stretches, _backlog(observed, rtt, stretches), is_gross)
 
 
-def _base(seen: Observed, first: Stretch) -> Estimate:
+def _base(observed: Observed, first: Stretch) -> Estimate:
     """Return the base RTT: the minimum RTT without the transmission time of its packet.
 
     That is the header alone in a handshake, and a full packet otherwise, or two if the ACK waited
     for the second. A rate that is only a lower bound bounds that time, and is not subtracted.
     """
-    if seen.least is None:
+    if observed.least is None:
         raise UnfitError(
             "it has no RTT: a capture at the receiver has RTTs if packets have timestamps, and the "
             "base RTT if it includes the handshake"
         )
-    of_handshake = seen.is_least_of_handshake
-    size = 8 * (seen.header if of_handshake else seen.packet)
+    of_handshake = observed.is_least_of_handshake
+    size = 8 * (observed.header if of_handshake else observed.packet)
     if first.rate.high is None:
         slowest = first.rate.low or 0.0
         longest = (1 if of_handshake else 2) * size / slowest if slowest > 0 else math.inf
-        value, low = seen.least, max(seen.least - longest, 0.0)
+        value, low = observed.least, max(observed.least - longest, 0.0)
     else:
         serial = size / first.guess
-        value = seen.least - serial
+        value = observed.least - serial
         if value <= 0:
             raise UnfitError("its RTTs are shorter than a packet takes to leave the link")
         low = value - 0.5 * serial
-        if of_handshake and not seen.is_handshake_sure:
-            low = value - 8 * seen.packet / first.guess
+        if of_handshake and not observed.is_handshake_sure:
+            low = value - 8 * observed.packet / first.guess
     # A later flow's handshake may have waited behind the data of others.
-    if not (of_handshake and seen.has_begin) and not _was_empty(seen, first):
+    if not (of_handshake and observed.has_begin) and not _was_empty(observed, first):
         why = "the queue was never seen empty, and the first handshake is not in the record"
-        return Estimate(value, None, seen.least, why)
+        return Estimate(value, None, observed.least, why)
     if first.rate.high is None:
-        return Estimate(value, low, seen.least)
-    return Estimate(value, max(low, 0.0), min(value + 0.5 * (seen.least - value), seen.least))
+        return Estimate(value, low, observed.least)
+    return Estimate(
+        value, max(low, 0.0), min(value + 0.5 * (observed.least - value), observed.least)
+    )
 
 
 #: The share of RTTs within two packets of the minimum from which on it is that of an empty queue.
 EMPTY = 0.01
 
 
-def _was_empty(seen: Observed, first: Stretch) -> bool:
-    if seen.least is None:
+def _was_empty(observed: Observed, first: Stretch) -> bool:
+    if observed.least is None:
         return False
-    rtts = np.concatenate([flow.rtt[np.isfinite(flow.rtt)] for flow in seen.flows])
-    near = rtts <= seen.least + 2 * seen.packet * 8 / first.guess
+    rtts = np.concatenate([flow.rtt[np.isfinite(flow.rtt)] for flow in observed.flows])
+    near = rtts <= observed.least + 2 * observed.packet * 8 / first.guess
     is_often = bool(len(rtts)) and float(np.mean(near)) > EMPTY
-    return is_often and (first.rate.high is None or _was_idle(seen, first))
+    return is_often and (first.rate.high is None or _was_idle(observed, first))
 
 
 #: The time over which a link's output is compared with its rate, and by how many packets less of
@@ -156,24 +160,24 @@ def _was_empty(seen: Observed, first: Stretch) -> bool:
 _IDLE_TIME, _IDLE_PACKETS = 1.0, 6
 
 
-def _was_idle(seen: Observed, first: Stretch) -> bool:
+def _was_idle(observed: Observed, first: Stretch) -> bool:
     """Return whether a link of known rate carried less than that for some time.
 
     A queue that is never empty has a minimum too, and often the same one: only a link that was idle
     shows that it was empty.
     """
-    lost = 0.0 if seen.lost is None else seen.lost * seen.packet
-    moved = (seen.delivered + lost)[(seen.delivered > 0) & (seen.grid <= first.end)]
-    short = (first.rate.low or 0.0) / 8 * seen.step * np.arange(len(moved)) - moved
-    width = max(round(_IDLE_TIME / seen.step), 1)
+    lost = 0.0 if observed.lost is None else observed.lost * observed.packet
+    moved = (observed.delivered + lost)[(observed.delivered > 0) & (observed.grid <= first.end)]
+    short = (first.rate.low or 0.0) / 8 * observed.step * np.arange(len(moved)) - moved
+    width = max(round(_IDLE_TIME / observed.step), 1)
     if len(short) <= width:
         return True
     windows = np.lib.stride_tricks.sliding_window_view(short, width)
     missing = float(np.max(windows[:, -1] - np.min(windows, axis=1)))
-    return missing > _IDLE_PACKETS * seen.packet * len(seen.flows)
+    return missing > _IDLE_PACKETS * observed.packet * len(observed.flows)
 
 
-#: The range of a queue's size around the largest backlog seen, in packets. A full queue has no room
+#: The range of a queue's size around the largest backlog in packets. A full queue has no room
 #: for one more, and the packet that is being sent is outside it: half of the errors of drawn paths
 #: are below -0.3 packets, one in forty below and above these.
 BEYOND, SHORT = 0.95, 0.65
@@ -182,34 +186,34 @@ BEYOND, SHORT = 0.95, 0.65
 BEYOND_RECORDED, BEYOND_DATA, BEYOND_SPACED = BEYOND + 1.0, 3.0, 5.0
 
 
-def _backlog(seen: Observed, rtt: Estimate, stretches: list[Stretch]) -> Estimate:
+def _backlog(observed: Observed, rtt: Estimate, stretches: list[Stretch]) -> Estimate:
     """Return the size of the queue if it was full: the maximum number of bytes that waited.
 
     Its error is that of the rate, and a packet.
     """
-    if not seen.has_waits:
+    if not observed.has_waits:
         return Estimate(None, why="without RTTs a queue is not seen")
-    packet = seen.packet
-    rates = _arriving(seen, stretches)
+    packet = observed.packet
+    rates = _arriving(observed, stretches)
     # Several consecutive samples, and all flows, agree about a queue that was full.
-    shared, shortest = seen.shared_waits, seen.least_waits
+    shared, shortest = observed.shared_waits, observed.least_waits
     waits = np.where(shared <= shortest + BEYOND_DATA * packet * 8 / rates, shared, shortest)
-    held = np.median(_windows(_held(seen, rates, waits)), axis=1)
-    at = int(np.argmax(held))
-    most = float(held[at])
+    backlogs = np.median(_windows(_backlog_at(observed, rates, waits)), axis=1)
+    at = int(np.argmax(backlogs))
+    most = float(backlogs[at])
     # In a queue that was full only briefly, the maximum is between samples.
-    peak = max(float(np.max(_windows(_held(seen, rates, shared))[at])) - most, 0.0)
-    if not seen.is_least_of_handshake:
+    peak = max(float(np.max(_windows(_backlog_at(observed, rates, shared))[at])) - most, 0.0)
+    if not observed.is_least_of_handshake:
         most += packet
-    stretch = next(one for one in stretches if seen.grid[at] <= one.end or one is stretches[-1])
+    stretch = next(one for one in stretches if observed.grid[at] <= one.end or one is stretches[-1])
     rate = stretch.rate
     off = most * (1 - (rate.low or 0.0) / stretch.guess)
-    # A receiver may have held back the ACK that ends an RTT measured there.
-    is_sure = seen.is_least_of_handshake and seen.is_handshake_sure
+    # A receiver may have delayed the ACK that ends an RTT measured there.
+    is_sure = observed.is_least_of_handshake and observed.is_handshake_sure
     beyond = BEYOND if is_sure else BEYOND_DATA
-    if seen.is_spaced:
+    if observed.is_spaced:
         beyond = BEYOND_SPACED
-    elif is_sure and any(flow.is_imported for flow in seen.flows):
+    elif is_sure and any(flow.is_imported for flow in observed.flows):
         beyond = BEYOND_RECORDED
     least = max(most - off - beyond * packet, 0.0)
     if rate.high is None or rtt.low is None:
@@ -217,7 +221,7 @@ def _backlog(seen: Observed, rtt: Estimate, stretches: list[Stretch]) -> Estimat
     return Estimate(most, least, most + off + peak + SHORT * packet)
 
 
-def _arriving(seen: Observed, stretches: list[Stretch]) -> Series:
+def _arriving(observed: Observed, stretches: list[Stretch]) -> Series:
     """Return the rate of the link as ACKs show it, at each time of the grid.
 
     When it changed is known to a piece only: until then the lower one counts.
@@ -226,7 +230,7 @@ def _arriving(seen: Observed, stretches: list[Stretch]) -> Series:
     pairs = list(pairwise(stretches))
     late = [max(after.begin, after.sure[0]) for _, after in pairs]
     early = [min(before.end, before.sure[1]) for before, _ in pairs]
-    sides = (np.searchsorted(edges, seen.grid, side="right") for edges in (early, late))
+    sides = (np.searchsorted(edges, observed.grid, side="right") for edges in (early, late))
     return np.asarray(np.minimum(*(guesses[side] for side in sides)))
 
 
@@ -235,44 +239,44 @@ def _windows(values: Series) -> Series:
     return np.lib.stride_tricks.sliding_window_view(np.pad(values, 1), 3)
 
 
-def _held(seen: Observed, rate: Series, waits: Series) -> Series:
+def _backlog_at(observed: Observed, rate: Series, waits: Series) -> Series:
     """Return the backlog when the latest acknowledged packet arrived, at each time of the grid."""
     waits = np.nan_to_num(waits)
-    carried = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(seen.grid))]) / 8
-    return np.asarray(carried - np.interp(seen.grid - waits, seen.grid, carried))
+    carried = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(observed.grid))]) / 8
+    return np.asarray(carried - np.interp(observed.grid - waits, observed.grid, carried))
 
 
-def _guess(seen: Observed) -> Series:
+def _guess(observed: Observed) -> Series:
     """Return a first estimate of the rate: the maximum delivered over a fifth of a second."""
-    width = max(min(round(0.2 / seen.step), (len(seen.grid) - 1) // 4), 1)
-    moved = seen.delivered[width:] - seen.delivered[:-width]
-    rate = float(np.quantile(moved, 0.98)) * 8 / (width * seen.step) if len(moved) else 1.0
-    return np.full(len(seen.grid), max(rate, 1.0))
+    width = max(min(round(0.2 / observed.step), (len(observed.grid) - 1) // 4), 1)
+    moved = observed.delivered[width:] - observed.delivered[:-width]
+    rate = float(np.quantile(moved, 0.98)) * 8 / (width * observed.step) if len(moved) else 1.0
+    return np.full(len(observed.grid), max(rate, 1.0))
 
 
-def _carried(seen: Observed, begin: float, end: float) -> float:
+def _carried(observed: Observed, begin: float, end: float) -> float:
     """Return the maximum rate that the link has certainly carried in some time.
 
     What is acknowledged at once may have left over a longer time: up to four packets, at either end
     of a window, of each flow.
     """
-    inside = np.flatnonzero((seen.grid >= begin) & (seen.grid <= end))
+    inside = np.flatnonzero((observed.grid >= begin) & (observed.grid <= end))
     if len(inside) < 2:
         return 0.0
-    moved, most = seen.delivered[inside], 0.0
-    slack = 4 * seen.packet * len(seen.flows)
+    moved, most = observed.delivered[inside], 0.0
+    slack = 4 * observed.packet * len(observed.flows)
     width = 1
     while width < len(inside):
-        if (width * seen.step >= 0.1 and seen.is_acknowledged) or width == len(inside) - 1:
+        if (width * observed.step >= 0.1 and observed.is_acknowledged) or width == len(inside) - 1:
             gained = float(np.max(moved[width:] - moved[:-width])) - slack
-            most = max(most, gained * 8 / (width * seen.step))
+            most = max(most, gained * 8 / (width * observed.step))
         width = min(2 * width, len(inside) - 1) if width < len(inside) - 1 else len(inside)
     return most
 
 
-def _bound(seen: Observed, begin: float, end: float, guess: float) -> Stretch:
+def _bound(observed: Observed, begin: float, end: float, guess: float) -> Stretch:
     """Return a stretch of whose rate only what it carried is known."""
-    least = _carried(seen, begin, end)
+    least = _carried(observed, begin, end)
     why = "the link was not busy for long enough"
     return Stretch(begin, end, Estimate(least, least, None, why), max(guess, least, 1.0))
 
@@ -282,27 +286,27 @@ def _bound(seen: Observed, begin: float, end: float, guess: float) -> Stretch:
 _PARTS, _DIFFERENT, _IDLE = 4, 0.8, 0.2
 
 
-def _bounds(seen: Observed, guess: float) -> list[Stretch]:
+def _bounds(observed: Observed, guess: float) -> list[Stretch]:
     """Return bounds for a record in which the link was never busy: its rate may have changed."""
-    edges = np.linspace(0.0, seen.duration, _PARTS + 1)
-    found: list[Stretch] = []
+    edges = np.linspace(0.0, observed.duration, _PARTS + 1)
+    bounds: list[Stretch] = []
     for begin, end in pairwise(float(edge) for edge in edges):
-        part = _bound(seen, begin, end, guess)
-        least, before = part.rate.low or 0.0, found[-1].rate.low or 0.0 if found else 0.0
+        part = _bound(observed, begin, end, guess)
+        least, before = part.rate.low or 0.0, bounds[-1].rate.low or 0.0 if bounds else 0.0
         is_alike = _DIFFERENT * before <= least <= before / _DIFFERENT
-        if found and (is_alike or least < _IDLE * before):
-            found[-1] = _bound(seen, found[-1].begin, end, guess)
+        if bounds and (is_alike or least < _IDLE * before):
+            bounds[-1] = _bound(observed, bounds[-1].begin, end, guess)
         else:
-            found.append(part)
-    return found
+            bounds.append(part)
+    return bounds
 
 
-def _at_least_measured(seen: Observed, stretch: Stretch) -> Stretch:
+def _at_least_measured(observed: Observed, stretch: Stretch) -> Stretch:
     """Return a stretch whose rate is not below what it carried."""
     rate = stretch.rate
     if rate.high is None:
         return stretch
-    least = _carried(seen, *stretch.sure)
+    least = _carried(observed, *stretch.sure)
     if least <= stretch.guess:
         return stretch
     # It was as much too low as that shows, or more.
@@ -316,15 +320,15 @@ def _rates(stretches: list[Stretch], times: Series) -> Series:
     return np.asarray(rates[np.searchsorted(begins, times, side="right")])
 
 
-def _busy(seen: Observed, rate: Series) -> Series:
+def _busy(observed: Observed, rate: Series) -> Series:
     """Find the times of the grid between which the link was never idle, as indices.
 
     A packet that has waited says that the link was busy until it left, for as long as it waited.
     """
-    packet = seen.packet * 8 / rate
-    waits = np.nan_to_num(seen.waits)
+    packet = observed.packet * 8 / rate
+    waits = np.nan_to_num(observed.waits)
     before, after = waits[:-1], waits[1:]
-    enough = np.minimum(seen.step, 6 * packet[1:]) + 1.5 * packet[1:]
+    enough = np.minimum(observed.step, 6 * packet[1:]) + 1.5 * packet[1:]
     return np.asarray((after > enough) & (before > 1.5 * packet[:-1]))
 
 
@@ -342,22 +346,22 @@ class _Piece:
     period: int
 
 
-def _pieces(seen: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
+def _pieces(observed: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
     for first, last in spans(busy):
         # The link may have been idle at the start of the first step.
         first += 1
         if last <= first:
             continue
-        packet = seen.packet * 8 / float(rate[first])
-        least = max(1, math.ceil(FEWEST * packet / seen.step))
-        width = max(least, min(math.ceil(PIECE * packet / seen.step), last - first))
+        packet = observed.packet * 8 / float(rate[first])
+        least = max(1, math.ceil(FEWEST * packet / observed.step))
+        width = max(least, min(math.ceil(PIECE * packet / observed.step), last - first))
         for at in range(first, last - width + 1, width):
             end = at + width if last - at >= 2 * width else last
-            moved = float(seen.delivered[end] - seen.delivered[at])
-            if moved < 3 * seen.packet:  # That says nothing about a rate.
+            moved = float(observed.delivered[end] - observed.delivered[at])
+            if moved < 3 * observed.packet:  # That is too little for a rate.
                 continue
-            begins, ends = float(seen.grid[at]), float(seen.grid[end])
-            yield _Piece(begins, ends, ends - begins, moved, moved / seen.packet, first)
+            begins, ends = float(observed.grid[at]), float(observed.grid[end])
+            yield _Piece(begins, ends, ends - begins, moved, moved / observed.packet, first)
             if end == last:
                 break
 
@@ -371,16 +375,16 @@ _SPACED, _SPACED_PACKETS = 0.05, 20
 _SUSTAINED, _NEARLY = 40, 1.03
 
 
-def _trains(seen: Observed) -> list[_Piece]:
+def _trains(observed: Observed) -> list[_Piece]:
     """Find packets that follow each other as closely as the link lets them, second by second.
 
     Of the rates at which the segments of a capture follow each other, the highest that occurs often
     is the link's (packet dispersion: Dovrolis, Ramanathan and Moore, INFOCOM 2001, whose capacity
     mode it is). A packet that is lost behind the link leaves a gap, which belongs to no train.
     """
-    if seen.arrivals is None or len(seen.arrivals[0]) <= _SUSTAINED:
+    if observed.arrivals is None or len(observed.arrivals[0]) <= _SUSTAINED:
         return []
-    times, sizes = seen.arrivals
+    times, sizes = observed.arrivals
     gone = np.cumsum(sizes)
     spans = np.maximum(times[_SUSTAINED:] - times[:-_SUSTAINED], 1e-9)
     fastest = float(np.max((gone[_SUSTAINED:] - gone[:-_SUSTAINED]) * 8 / spans)) * _NEARLY
@@ -395,31 +399,31 @@ def _trains(seen: Observed) -> list[_Piece]:
         total = np.concatenate([[0.0], np.cumsum(sizes[first:last][order])])
         upper = np.searchsorted(ranked, ranked * _ALIKE, side="right")
         weight = total[upper] - total[:-1]
-        enough = max(_SPACED * total[-1], _SPACED_PACKETS * seen.packet)
-        found = np.flatnonzero((weight >= enough) & np.isfinite(ranked))
-        if len(found) == 0 or ranked[found[-1]] > fastest:
+        enough = max(_SPACED * total[-1], _SPACED_PACKETS * observed.packet)
+        heavy = np.flatnonzero((weight >= enough) & np.isfinite(ranked))
+        if len(heavy) == 0 or ranked[heavy[-1]] > fastest:
             continue
-        low = float(ranked[found[-1]]) * (1 - 1e-3)
+        low = float(ranked[heavy[-1]]) * (1 - 1e-3)
         within = (paces[first:last] >= low) & (paces[first:last] <= low * _ALIKE)
         moved, time = float(sizes[first:last][within].sum()), float(gaps[first:last][within].sum())
         begin = float(times[0]) + number * _BLOCK
-        count = moved / seen.packet
+        count = moved / observed.packet
         pieces.append(_Piece(begin, begin + _BLOCK, time, moved, count, number))
     return pieces
 
 
-def _stretches(seen: Observed, pieces: list[_Piece]) -> Iterator[Stretch]:
+def _stretches(observed: Observed, pieces: list[_Piece]) -> Iterator[Stretch]:
     """Split the time where the rate of the link's output changes."""
     cuts = [0, *_cuts(pieces), len(pieces)]
-    # An ACK says what left the link half an RTT ago.
-    back = (seen.least or 0.0) / 2
+    # An ACK shows what left the link half an RTT ago.
+    back = (observed.least or 0.0) / 2
     for number, (first, last) in enumerate(pairwise(cuts)):
         part = pieces[first:last]
         begin = 0.0 if number == 0 else (pieces[first - 1].end + part[0].begin) / 2 - back
-        end = seen.duration
+        end = observed.duration
         if last < len(pieces):
             end = (part[-1].end + pieces[last].begin) / 2 - back
-        rate, guess = _rate(seen, part, not seen.has_waits)
+        rate, guess = _rate(observed, part, not observed.has_waits)
         sure = (
             part[min(1, len(part) - 1)].begin if number > 0 else -math.inf,
             part[max(len(part) - 2, 0)].end if last < len(pieces) else math.inf,
@@ -427,7 +431,9 @@ def _stretches(seen: Observed, pieces: list[_Piece]) -> Iterator[Stretch]:
         yield Stretch(begin, end, rate, guess, sure)
 
 
-def _with_gaps(seen: Observed, pieces: list[_Piece], stretches: list[Stretch]) -> Iterator[Stretch]:
+def _with_gaps(
+    observed: Observed, pieces: list[_Piece], stretches: list[Stretch]
+) -> Iterator[Stretch]:
     """Add stretches in which the link was never busy.
 
     Its rate may have changed there: it has if it carried more than its rate, and it may have where
@@ -436,7 +442,7 @@ def _with_gaps(seen: Observed, pieces: list[_Piece], stretches: list[Stretch]) -
     edges = [(piece.begin, piece.end) for piece in pieces]
     gaps = [
         (end, begin)
-        for (_, end), (begin, _) in pairwise([(0.0, 0.0), *edges, (seen.duration, 0.0)])
+        for (_, end), (begin, _) in pairwise([(0.0, 0.0), *edges, (observed.duration, 0.0)])
         if begin - end > 2 * SHORTEST
     ]
     for stretch in stretches:
@@ -444,18 +450,18 @@ def _with_gaps(seen: Observed, pieces: list[_Piece], stretches: list[Stretch]) -
         for end, begin in gaps:
             if not (stretch.begin <= end and begin <= stretch.end + SHORTEST):
                 continue
-            most = _carried(seen, end, begin)
-            is_last = begin >= seen.duration and begin - end > UNSEEN * seen.duration
+            most = _carried(observed, end, begin)
+            is_last = begin >= observed.duration and begin - end > UNOBSERVED * observed.duration
             if most > stretch.guess * (1 + LEAST_CHANGE) or is_last:
                 if end > at:
                     yield replace(stretch, begin=at, end=end, sure=(stretch.sure[0], end))
-                yield _bound(seen, end, begin, stretch.guess)
+                yield _bound(observed, end, begin, stretch.guess)
                 at = begin
         if stretch.end > at:
             yield replace(stretch, begin=at)
 
 
-def _rate(seen: Observed, part: list[_Piece], is_gross: bool) -> tuple[Estimate, float]:
+def _rate(observed: Observed, part: list[_Piece], is_gross: bool) -> tuple[Estimate, float]:
     """Return the rate of pieces, and its best guess.
 
     The error has two parts. Pieces differ at random; those of one busy period share their ends, so
@@ -475,7 +481,7 @@ def _rate(seen: Observed, part: list[_Piece], is_gross: bool) -> tuple[Estimate,
     is_alike = np.mean(np.abs(each / middle - 1) < 0.1) >= 0.5
     if not is_alike:
         # They disagree: the link did not set their pace.
-        bound = _bound(seen, part[0].begin, part[-1].end, float(np.max(each)))
+        bound = _bound(observed, part[0].begin, part[-1].end, float(np.max(each)))
         return replace(bound.rate, why="the link did not set the pace"), bound.guess
     moved, times = moved[good] * 8, times[good]
     value = float(moved.sum() / times.sum())
@@ -483,7 +489,7 @@ def _rate(seen: Observed, part: list[_Piece], is_gross: bool) -> tuple[Estimate,
     spread = float(rest @ rest)
     for lag in range(1, min(4, len(rest))):
         spread += 2 * (1 - lag / 4) * float(rest[lag:] @ rest[:-lag])
-    packet = seen.packet * 8
+    packet = observed.packet * 8
     periods = len({piece.period for piece, is_good in zip(part, good, strict=True) if is_good})
     ends = EDGE * packet * periods
     spread = max(spread, packet**2 * periods)

@@ -43,15 +43,15 @@ class Model:
         if self.name in _AQMS:
             target = quantity("_ns", given["target_s"] * 1e9)
             return {"queue": {"kind": self.name, **queue, "target": target}}
-        found: dict[str, Any] = {"queue": queue}
+        settings: dict[str, Any] = {"queue": queue}
         if self.loss:
-            found["loss"] = f"{max(self.loss, 1e-6) * 100:.4f} %"
+            settings["loss"] = f"{max(self.loss, 1e-6) * 100:.4f} %"
         if self.name == "policer":
-            found["policer"] = {
+            settings["policer"] = {
                 "rate": quantity("_bps", given["police_bps"]),
                 "burst": quantity("_bytes", given["burst_bytes"]),
             }
-        return found
+        return settings
 
     def near(self, factor: float) -> list[Model]:
         """Return it with each parameter once larger and once smaller."""
@@ -103,18 +103,18 @@ _FLOORS = {
 }
 
 
-def traits(seen: Observed) -> Traits:
+def traits(observed: Observed) -> Traits:
     """Return the features of a run that it knows."""
-    moved, half = seen.delivered, len(seen.delivered) // 2
+    moved, half = observed.delivered, len(observed.delivered) // 2
     values = {
-        "goodput": float(moved[-1]) / seen.duration,
-        "second": float(moved[-1] - moved[half]) / seen.duration * 2,
+        "goodput": float(moved[-1]) / observed.duration,
+        "second": float(moved[-1] - moved[half]) / observed.duration * 2,
     }
-    ratio = seen.lost_ratio
-    if seen.lost is not None and ratio is not None:
-        lost = np.diff(seen.lost)
+    ratio = observed.lost_ratio
+    if observed.lost is not None and ratio is not None:
+        lost = np.diff(observed.lost)
         # Losses by the tenth of a second.
-        width = max(round(0.1 / seen.step), 1)
+        width = max(round(0.1 / observed.step), 1)
         bins = np.add.reduceat(lost, np.arange(0, len(lost), width)) if len(lost) else np.zeros(1)
         values |= {
             "lost": ratio,
@@ -122,77 +122,77 @@ def traits(seen: Observed) -> Traits:
             # 1 if each packet is lost with the same probability, more if losses are bursty.
             "bunching": float(np.var(bins) / np.mean(bins)) if bins.any() else 0.0,
         }
-    waits = seen.waits[np.isfinite(seen.waits)]
+    waits = observed.waits[np.isfinite(observed.waits)]
     if not len(waits):
         return Traits(values)
     shares = (("p10", 0.1), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0))
     for (name, _), wait in zip(shares, np.quantile(waits, [s for _, s in shares]), strict=True):
         values[f"wait_{name}"] = float(wait)
-    if seen.lost is not None:
-        before = before_losses(seen, seen.lost)
+    if observed.lost is not None:
+        before = before_losses(observed, observed.lost)
         for name, share in shares[:3]:
             values[f"at_loss_{name}"] = float(np.quantile(before, share)) if len(before) else 0.0
     return Traits(values)
 
 
-def before_losses(seen: Observed, lost: Series) -> Series:
+def before_losses(observed: Observed, lost: Series) -> Series:
     """Return the longest wait shortly before each time of loss."""
     at = np.flatnonzero(np.diff(lost, prepend=lost[:1]) > 0)
-    waits = np.nan_to_num(seen.waits)
+    waits = np.nan_to_num(observed.waits)
     longest = np.empty(len(at))
     for number, index in enumerate(at):
         # A lost packet left its sender an RTT earlier, and detection may take another RTT.
-        back = round(((seen.least or 0.0) + float(waits[index])) * 1.5 / seen.step) + 2
+        back = round(((observed.least or 0.0) + float(waits[index])) * 1.5 / observed.step) + 2
         longest[number] = np.max(waits[max(index - back, 0) : index + 1])
     return longest
 
 
-def calm_losses(seen: Observed, path: Path) -> int:
+def calm_losses(observed: Observed, path: Path) -> int:
     """Return how often losses occurred while the queue was far from full."""
-    if seen.lost is None:
+    if observed.lost is None:
         return 0
-    return int(((np.diff(seen.lost, prepend=0.0) > 0) & parameters.calm(seen, path)).sum())
+    return int(((np.diff(observed.lost, prepend=0.0) > 0) & parameters.calm(observed, path)).sum())
 
 
-def models(seen: Observed, path: Path) -> list[Model]:
+def models(observed: Observed, path: Path) -> list[Model]:
     """Return the models that may explain the losses."""
-    packet = seen.packet
+    packet = observed.packet
     fastest = max(stretch.guess for stretch in path.stretches)
     bdp = fastest * (path.rtt.value or 0.0) / 8
     backlog = path.backlog.value
-    if seen.losses == 0:
-        # It held the backlog, and more is not known. With too low a rate more waits.
-        held = 2 * max(backlog or bdp, path.backlog.high or 0.0)
+    if observed.losses == 0:
+        # Its capacity is at least the backlog; more is not known. With too low a rate more waits.
+        capacity = 2 * max(backlog or bdp, path.backlog.high or 0.0)
         if not path.is_rate_known:
-            held = max(held, float(seen.delivered[-1]))
-        return [Model("none", {"size_bytes": max(held, 10 * packet)})]
-    # A queue that nobody saw may have any size.
+            capacity = max(capacity, float(observed.delivered[-1]))
+        return [Model("none", {"size_bytes": max(capacity, 10 * packet)})]
+    # A queue that was never observed may have any size.
     sizes = [backlog] if backlog else [bdp * part for part in (0.5, 1, 2, 4)]
     sizes = [max(size, 2 * packet) for size in sizes]
-    found = [Model("droptail", {"size_bytes": size}) for size in sizes]
+    candidates = [Model("droptail", {"size_bytes": size}) for size in sizes]
     room = max(4 * sizes[-1], 300 * packet)
-    share = parameters.probability(seen, np.ones(len(seen.grid), bool)).value
+    share = parameters.probability(observed, np.ones(len(observed.grid), bool)).value
     if share:
         links: list[dict[str, float]] = [{}]
         if not path.is_rate_known:
             links = [{"link_bps": fastest * faster} for faster in (1.0, 2.0, 5.0)]
-        # It never became full, whatever it held.
-        held = max(room, float(seen.delivered[-1]) / 4)
-        one = {"size_bytes": held, "loss_ratio": share}
-        found += [Model("random", {**one, **link}) for link in links]
-        calm = parameters.probability(seen, parameters.calm(seen, path)).value
+        # It never became full, whatever its capacity.
+        capacity = max(room, float(observed.delivered[-1]) / 4)
+        one = {"size_bytes": capacity, "loss_ratio": share}
+        candidates += [Model("random", {**one, **link}) for link in links]
+        calm = parameters.probability(observed, parameters.calm(observed, path)).value
         if calm and backlog:
-            found.append(Model(BOTH, {"size_bytes": sizes[0], "loss_ratio": calm}))
-    return found
+            candidates.append(Model(BOTH, {"size_bytes": sizes[0], "loss_ratio": calm}))
+    return candidates
 
 
-def aqms(seen: Observed, path: Path) -> list[Model]:
+def aqms(observed: Observed, path: Path) -> list[Model]:
     """Return queues that control delay, with room for whatever came."""
-    room = max(4 * (path.backlog.value or 0.0), 300 * seen.packet)
+    room = max(4 * (path.backlog.value or 0.0), 300 * observed.packet)
     return [
         Model(kind, {"size_bytes": room, "target_s": target * scale})
         for kind, target in _AQMS.items()
-        if kind != "fq_codel" or len(seen.flows) > 1
+        if kind != "fq_codel" or len(observed.flows) > 1
         for scale in (1.0, 0.4, 2.5)
     ]
 
@@ -201,14 +201,14 @@ def aqms(seen: Observed, path: Path) -> list[Model]:
 BOTH = "droptail+random"
 
 
-def policers(seen: Observed, path: Path) -> list[Model]:
+def policers(observed: Observed, path: Path) -> list[Model]:
     """Return policers with the rate and the burst that losses allow, before links of any rate."""
-    found = parameters.policer(seen, path)
-    if found is None:
+    policer = parameters.policer(observed, path)
+    if policer is None:
         return []
-    rate, burst = found[0].value or 0.0, found[1].value or 0.0
+    rate, burst = policer[0].value or 0.0, policer[1].value or 0.0
     fastest = max(max(stretch.guess for stretch in path.stretches), 1.3 * rate)
-    size = max(path.backlog.value or 0.0, 200 * seen.packet)
+    size = max(path.backlog.value or 0.0, 200 * observed.packet)
     one = {"size_bytes": size, "police_bps": rate, "burst_bytes": burst}
     return [Model("policer", {**one, "link_bps": fastest * faster}) for faster in (1.0, 1.5, 3.0)]
 
@@ -222,7 +222,7 @@ class Judged:
     #: How often it loses something while the queue is far from full.
     calm: int
     #: The data of its flows' ends.
-    seen: Observed
+    observed: Observed
     #: The distance of its runs with different seeds from each other.
     spread: float = 0.0
 
@@ -251,7 +251,7 @@ FINALISTS = 2
 class Judge:
     """Simulates models of a path, and compares them with the record."""
 
-    seen: Observed
+    observed: Observed
     path: Path
     text: Callable[[Model], str]
     progress: Callable[[int], object] | None = None
@@ -260,7 +260,7 @@ class Judge:
 
     def judged(self) -> list[Judged]:
         """Simulate models and search near the best; return the best of each name, nearest first."""
-        seen, path = self.seen, self.path
+        observed, path = self.observed, self.path
         best: dict[str, Judged] = {}
 
         def run(given: Sequence[Model]) -> None:
@@ -268,14 +268,14 @@ class Judge:
                 name = one.model.name
                 best[name] = min(best.get(name, one), one)
 
-        first = models(seen, path)
+        first = models(observed, path)
         run(first)
         if not best:
             raise UnfitError(f"no path carries what its flows did{_why(self.text(first[0]))}")
-        if seen.losses != 0 and min(best.values()).distance > NEAR:
-            run(aqms(seen, path))
-        if seen.losses != 0 and min(best.values()).distance > NEAR:
-            run(policers(seen, path))
+        if observed.losses != 0 and min(best.values()).distance > NEAR:
+            run(aqms(observed, path))
+        if observed.losses != 0 and min(best.values()).distance > NEAR:
+            run(policers(observed, path))
         for factor in FACTORS:
             ahead = sorted(best.values())[:FINALISTS]
             run([model for one in ahead for model in one.model.near(factor)])
@@ -290,14 +290,16 @@ class Judge:
         name = one.model.name
         if name == "policer":
             return 0.03  # With three parameters it explains much that it did not cause.
-        if name in _AQMS and not self.seen.has_waits:
-            return 0.05  # The delay that it controls is not seen.
+        if name in _AQMS and not self.observed.has_waits:
+            return 0.05  # The delay that it controls is not measured.
         full = best.get("droptail")
         if full is None or name not in ("droptail", "random", BOTH):
             return 0.0
-        by_chance = calm_losses(self.seen, self.path) > full.calm + 2 + 2 * np.sqrt(full.calm)
-        chance = parameters.probability(self.seen, parameters.calm(self.seen, self.path)).value
-        by_queue = parameters.overflows(self.seen, self.path, chance or 0.0)
+        by_chance = calm_losses(self.observed, self.path) > full.calm + 2 + 2 * np.sqrt(full.calm)
+        chance = parameters.probability(
+            self.observed, parameters.calm(self.observed, self.path)
+        ).value
+        by_queue = parameters.overflows(self.observed, self.path, chance or 0.0)
         likely = "droptail"
         if by_chance:
             likely = BOTH if by_queue else "random"
@@ -310,8 +312,8 @@ class Judge:
         best say how a statistic follows the target and how far it strays. Their paths differ by a
         few tenths of a percent, so that losses fall elsewhere. The most precise statistic counts.
         """
-        value, wanted = best.parameters["target_s"], _statistics(self.seen)
-        if not self.seen.has_waits:
+        value, target = best.parameters["target_s"], _statistics(self.observed)
+        if not self.observed.has_waits:
             return Estimate(None, why="without RTTs no wait is seen")
         for _ in range(ROUNDS):
             given = [
@@ -323,19 +325,21 @@ class Judge:
             if len(runs) < len(given) - 2:
                 return Estimate(None, why="too few paths with near targets can be simulated")
             targets = np.log([one.model.parameters["target_s"] for one in runs])
-            told = [_statistics(one.seen) for one in runs]
-            found = [
-                _inverted(targets, np.log([one[name] for one in told]), math.log(wanted[name]))
-                for name in wanted
-                if all(name in one for one in told)
+            statistics = [_statistics(one.observed) for one in runs]
+            inverted = [
+                _inverted(
+                    targets, np.log([one[name] for one in statistics]), math.log(target[name])
+                )
+                for name in target
+                if all(name in one for one in statistics)
             ]
-            middle, off = min(found, key=lambda one: one[1], default=(0.0, math.inf))
+            middle, off = min(inverted, key=lambda one: one[1], default=(0.0, math.inf))
             if off > WIDEST:
                 return Estimate(None, why="neither waits nor losses depend on it enough")
             middle, apart = math.exp(middle), math.exp(off)
             if TARGETS[0] <= middle / value <= TARGETS[-1]:
                 slowest = min(stretch.guess for stretch in self.path.stretches)
-                if middle / apart < 2 * self.seen.packet * 8 / slowest:
+                if middle / apart < 2 * self.observed.packet * 8 / slowest:
                     why = "it makes no difference below the time that two packets take to leave"
                     return Estimate(middle, None, middle * apart, why)
                 return Estimate(middle, middle / apart, middle * apart)
@@ -344,7 +348,7 @@ class Judge:
 
     def run(self, models: Sequence[Model], seeds: Sequence[int] = ()) -> list[Judged]:
         """Simulate models; return those that can be run and under which something arrives."""
-        wanted = traits(self.seen)
+        target = traits(self.observed)
         jobs = []
         for number, model in enumerate(models):
             text = self.text(model)
@@ -357,17 +361,17 @@ class Judge:
         runs = batch.outcomes(
             [job for _, job in jobs], lambda _, __, run: observe(run), threads=self.threads
         )
-        found: dict[int, list[Observed]] = {}
+        by_model: dict[int, list[Observed]] = {}
         for (number, _), outcome in zip(jobs, runs, strict=True):
             if outcome.kept.has_waits:  # Otherwise nothing crossed such a path.
-                found.setdefault(number, []).append(outcome.kept)
+                by_model.setdefault(number, []).append(outcome.kept)
         self.count += len(jobs)
         if self.progress is not None:
             self.progress(self.count)
         judged = []
-        for number, each in sorted(found.items()):
-            features = [traits(seen) for seen in each]
-            apart = float(np.mean([wanted.distance(one) for one in features]))
+        for number, each in sorted(by_model.items()):
+            features = [traits(observed) for observed in each]
+            apart = float(np.mean([target.distance(one) for one in features]))
             pairs = [one.distance(other) for one, other in combinations(features, 2)]
             spread = float(np.mean(pairs)) if pairs else 0.0
             calm = calm_losses(each[0], self.path)
@@ -384,32 +388,32 @@ ROUNDS = 2
 STUDENT = 3.0
 #: The flows of a record are not quite those that are simulated: without this factor 12 of 17 drawn
 #: targets are inside the interval.
-MISFIT = 2.5
+MODEL_ERROR = 2.5
 #: A wider interval, as a logarithm, is none.
 WIDEST = 1.2
 
 
-def _inverted(targets: Series, logs: Series, wanted: float) -> tuple[float, float]:
+def _inverted(targets: Series, logs: Series, target: float) -> tuple[float, float]:
     """Return the target at which a statistic has a value, and half of the interval; logarithms."""
     slope, at = np.polyfit(targets, logs, 1)
     rest = logs - (slope * targets + at)
     stray = float(np.sqrt(rest @ rest / (len(logs) - 2)))
     if abs(slope) < 1e-3:
         return 0.0, math.inf
-    half = MISFIT * STUDENT * max(stray, 0.01) * math.sqrt(1 + 1 / len(logs)) / abs(slope)
-    return float((wanted - at) / slope), half
+    half = MODEL_ERROR * STUDENT * max(stray, 0.01) * math.sqrt(1 + 1 / len(logs)) / abs(slope)
+    return float((target - at) / slope), half
 
 
-def _statistics(seen: Observed) -> dict[str, float]:
+def _statistics(observed: Observed) -> dict[str, float]:
     """Return waits when flows have started, since a queue fills in another way at first; losses."""
-    waits = seen.waits[len(seen.waits) // 3 :]
+    waits = observed.waits[len(observed.waits) // 3 :]
     waits = waits[np.isfinite(waits)]
-    found = {"lost": seen.lost_ratio or 0.0}
+    statistics = {"lost": observed.lost_ratio or 0.0}
     if len(waits):
-        found["mean"] = float(np.mean(waits))
+        statistics["mean"] = float(np.mean(waits))
         for share in (0.5, 0.9, 0.99):
-            found[f"p{share}"] = float(np.quantile(waits, share))
-    return {name: value for name, value in found.items() if value > 0}
+            statistics[f"p{share}"] = float(np.quantile(waits, share))
+    return {name: value for name, value in statistics.items() if value > 0}
 
 
 def _why(text: str) -> str:

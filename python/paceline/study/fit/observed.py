@@ -108,7 +108,7 @@ class Flow:
 
     @property
     def transmitted(self) -> Series | None:
-        """Packets sent; where nobody counted them, those delivered and those lost."""
+        """Packets sent; where they were not counted, those delivered and those lost."""
         if self.sent is not None:
             return self.sent
         return None if self.lost is None else self.delivered / self.packet + self.lost
@@ -117,7 +117,7 @@ class Flow:
     def samples(self) -> Series:
         """The RTT minus the minimum where it was measured, and NaN elsewhere.
 
-        The ACK of a single packet may have been held back by the receiver, and says nothing.
+        The ACK of a single packet may have been delayed by the receiver, and shows nothing.
         """
         several = np.diff(self.delivered, prepend=0.0) > 1.5 * self.packet
         several &= np.isfinite(self.rtt)
@@ -269,10 +269,10 @@ class Observed:
     @cached_property
     def arrivals(self) -> tuple[Series, Series] | None:
         """When data of all flows passed a capture, and the wire bytes of each segment."""
-        found = [flow.arrivals for flow in self.flows if flow.arrivals is not None]
-        if not found or len(found) < len(self.flows):
+        arrivals = [flow.arrivals for flow in self.flows if flow.arrivals is not None]
+        if not arrivals or len(arrivals) < len(self.flows):
             return None
-        times, sizes = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        times, sizes = (np.concatenate(parts) for parts in zip(*arrivals, strict=True))
         order = np.argsort(times, kind="stable")
         return times[order], sizes[order]
 
@@ -332,7 +332,7 @@ def observe(run: Run) -> Observed:
     packets = _packets(run)
     origin = begin(run)
     for row in of_use(run):
-        seen = table.filter(flow=row["flow"])
+        data = table.filter(flow=row["flow"])
         captured = None if packets is None else packets.filter(flow=row["flow"])
         payload = int(row["mss_bytes"]) if captured is None else _segment(captured, row)
         if not 0 < payload <= _LARGEST:
@@ -340,9 +340,9 @@ def observe(run: Run) -> Observed:
         header = _header(payload)
 
         def column(name: str) -> Series:
-            return np.asarray(seen[name].cast(float).fill_null(strategy="forward").fill_null(0.0))  # noqa: B023
+            return np.asarray(data[name].cast(float).fill_null(strategy="forward").fill_null(0.0))  # noqa: B023
 
-        t, rtt, least = (_times(seen[name]) for name in ("t_ns", "rtt_ns", "min_rtt_ns"))
+        t, rtt, least = (_times(data[name]) for name in ("t_ns", "rtt_ns", "min_rtt_ns"))
         if run.source is not None:
             for rtts in (rtt, least):
                 rtts[rtts == 0] = np.nan  # Nothing was measured.
@@ -402,12 +402,12 @@ def _pauses(flow: Flow, in_flight: Series) -> list[tuple[float, float]]:
     """Return when nothing was in flight for long, although everything had arrived."""
     is_idle = (in_flight == 0) & (np.diff(flow.delivered, prepend=0.0) <= 0)
     shortest = max(PAUSE, _PAUSE_RTTS * (flow.least or 0.0))
-    found = [
+    pauses = [
         (float(flow.t[first]), float(flow.t[last]))
         for first, last in spans(is_idle)
         if last < len(flow.t) and flow.delivered[first] > 0
     ]
-    return [one for one in found if one[1] - one[0] > shortest][:_PAUSES]
+    return [one for one in pauses if one[1] - one[0] > shortest][:_PAUSES]
 
 
 def _spread(packets: pl.DataFrame, times: Series, delivered: Series, rtt_ns: int) -> Series:
@@ -465,8 +465,8 @@ def _counts(
 ) -> tuple[Series | None, Series | None]:
     """Return the transmissions and the losses of a flow, as far as its record counts them.
 
-    The samples have no nulls; the totals do. What was sent again stands for losses that nobody
-    counted, and a flow cannot have lost more than it sent.
+    The samples have no nulls; the totals do. Retransmissions stand for losses that were
+    not counted, and a flow cannot have lost more than it sent.
     """
 
     def counted(name: str) -> Series | None:
@@ -516,7 +516,7 @@ def covered(packets: pl.DataFrame, times: Series) -> Series:
     start = acks["seq_bytes"].cast(pl.Int64).to_numpy()
     total = np.maximum.accumulate(np.where(is_ack, start, 0))
     beyond = np.zeros(len(t))
-    held: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     # Most ACKs have no block, and then there is nothing to keep.
     ends = start + acks["len_bytes"].cast(pl.Int64).to_numpy()
     blocks = [int(one) for one in np.flatnonzero(~is_ack)]
@@ -524,23 +524,23 @@ def covered(packets: pl.DataFrame, times: Series) -> Series:
         low, high = int(start[at]), int(ends[at])
         before = int(total[at])
         joined = []
-        for one in held:
+        for one in ranges:
             if one[1] < low or high < one[0]:
                 if one[1] > before:
                     joined.append(one)
             else:
                 low, high = min(low, one[0]), max(high, one[1])
-        held = [*joined, (low, high)]
+        ranges = [*joined, (low, high)]
         last = blocks[index + 1] if index + 1 < len(blocks) else len(t)
-        beyond[at] = sum(end - max(begin, before) for begin, end in held if end > before)
+        beyond[at] = sum(end - max(begin, before) for begin, end in ranges if end > before)
         if last > at + 1:
             # The next ACKs move into the ranges.
             for later in range(at + 1, last):
                 before = int(total[later])
-                held = [one for one in held if one[1] > before]
-                if not held:
+                ranges = [one for one in ranges if one[1] > before]
+                if not ranges:
                     break
-                beyond[later] = sum(end - max(begin, before) for begin, end in held)
+                beyond[later] = sum(end - max(begin, before) for begin, end in ranges)
     known = np.maximum.accumulate(total + beyond)
     latest = np.searchsorted(t, times, side="right") - 1
     return np.asarray(np.where(latest < 0, 0.0, known[np.maximum(latest, 0)]))
@@ -562,15 +562,15 @@ def _check(number: int, flow: Flow) -> None:
 _ARRAYS = 24
 
 
-def _check_size(seen: Observed) -> None:
+def _check_size(observed: Observed) -> None:
     """Raise `MemoryLimitError` if the common times of all flows are too many."""
-    if not seen.flows:
+    if not observed.flows:
         return
-    span = seen.duration - min(float(flow.t[0]) for flow in seen.flows)
-    size, most = 8 * (len(seen.flows) + _ARRAYS) * span / seen.step, memory.limit()
+    span = observed.duration - min(float(flow.t[0]) for flow in observed.flows)
+    size, most = 8 * (len(observed.flows) + _ARRAYS) * span / observed.step, memory.limit()
     if size > most:
-        steps = f"{quantity('_ns', span * 1e9)} in steps of {quantity('_ns', seen.step * 1e9)}"
-        told = f"samples of {steps} take {quantity('_bytes', size)} of memory"
+        steps = f"{quantity('_ns', span * 1e9)} in steps of {quantity('_ns', observed.step * 1e9)}"
+        what = f"samples of {steps} take {quantity('_bytes', size)} of memory"
         raise MemoryLimitError(
-            [f"{told}; at most {quantity('_bytes', most)} may be used", "raise --memory"]
+            [f"{what}; at most {quantity('_bytes', most)} may be used", "raise --memory"]
         )
