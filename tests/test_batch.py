@@ -47,16 +47,16 @@ def crashing(number: int, job: Job, run: Run) -> Any:
     return goodput(number, job, run)
 
 
-class Heard(Watch):
+class Recorder(Watch):
     def __init__(self) -> None:
         self.outcomes: dict[int, Outcome] = {}
-        self.seen: list[Progress] = []
+        self.states: list[Progress] = []
 
     def finished(self, number: int, outcome: Outcome) -> None:
         self.outcomes[number] = outcome
 
-    def progress(self, seen: Progress) -> None:
-        self.seen.append(seen)
+    def progress(self, state: Progress) -> None:
+        self.states.append(state)
 
 
 def missing(*_: Any) -> Any:
@@ -99,9 +99,9 @@ def test_a_batch_runs_only_what_its_folder_lacks(tmp_path: Path) -> None:
     again = batch()
     again.claim(tmp_path / "runs")
     assert (again.reused, again.count) == (3, 4)
-    heard = Heard()
-    again.execute(watch=heard)
-    assert len(heard.outcomes) == 1
+    recorder = Recorder()
+    again.execute(watch=recorder)
+    assert len(recorder.outcomes) == 1
     assert (removed / "run.json").read_bytes() == kept
     assert again.finish()["compare"][1]["metrics"] == first["compare"][1]["metrics"]
 
@@ -111,18 +111,18 @@ def test_a_batch_runs_only_what_its_folder_lacks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("executor", [on_threads(2), on_processes(2)])
 def test_whoever_does_them_the_same_is_kept(executor: Any) -> None:
-    heard = Heard()
-    execute(jobs(5), goodput, executor=executor, watch=heard)
+    recorder = Recorder()
+    execute(jobs(5), goodput, executor=executor, watch=recorder)
     expected = paceline.run_many(SCENARIO, range(1, 6), overrides=dict(SHORT))
-    kept = {number: outcome.kept for number, outcome in heard.outcomes.items()}
+    kept = {number: outcome.kept for number, outcome in recorder.outcomes.items()}
     assert kept == {n: (run.seed, run.metrics["goodput_bps"]) for n, run in enumerate(expected)}
-    assert all(outcome.engine.packets > 0 for outcome in heard.outcomes.values())
+    assert all(outcome.engine.packets > 0 for outcome in recorder.outcomes.values())
 
 
 def test_a_process_that_crashes_costs_its_own_job() -> None:
-    heard = Heard()
-    execute(jobs(6), crashing, executor=on_processes(2), watch=heard, failures="collect")
-    errors = {number: outcome.error for number, outcome in heard.outcomes.items()}
+    recorder = Recorder()
+    execute(jobs(6), crashing, executor=on_processes(2), watch=recorder, failures="collect")
+    errors = {number: outcome.error for number, outcome in recorder.outcomes.items()}
     crashed = "its process crashed: signal 6 (SIGABRT)"
     assert errors == {0: None, 1: crashed, 2: None, 3: crashed, 4: None, 5: None}
     with pytest.raises(
@@ -178,11 +178,11 @@ class Some:
 
 
 def test_what_is_stored_is_not_done_again_and_counts_as_done() -> None:
-    heard, store = Heard(), Some({0, 2})
-    execute(jobs(5), goodput, store=store, watch=heard)
-    assert sorted(store.added) == sorted(heard.outcomes) == [1, 3, 4]
-    assert heard.seen[-1].finished == 5
-    assert heard.seen[-1].simulated_ns == heard.seen[-1].total_ns == 1_000_000_000
+    recorder, store = Recorder(), Some({0, 2})
+    execute(jobs(5), goodput, store=store, watch=recorder)
+    assert sorted(store.added) == sorted(recorder.outcomes) == [1, 3, 4]
+    assert recorder.states[-1].finished == 5
+    assert recorder.states[-1].simulated_ns == recorder.states[-1].total_ns == 1_000_000_000
 
 
 def remembered(count: int, key: str = "0123456789abcdef") -> Remembered:
@@ -207,12 +207,12 @@ def test_a_batch_without_a_folder_goes_on_where_it_was_stopped(
     # Another batch does not take it for its own.
     with remembered(30, "f" * 16) as other:
         assert other.recalled == 0
-    heard = Heard()
+    recorder = Recorder()
     with remembered(30) as book:
         # What had ended when Ctrl-C came is handed over, too.
         assert 4 <= book.recalled < 10
-        execute(jobs(30), goodput, store=book, watch=heard)
-    assert sorted(heard.outcomes) == list(range(book.recalled, 30))
+        execute(jobs(30), goodput, store=book, watch=recorder)
+    assert sorted(recorder.outcomes) == list(range(book.recalled, 30))
     assert [tuple(book.outcomes[n].kept) for n in range(30)] == [
         (run.seed, run.metrics["goodput_bps"])
         for run in paceline.run_many(SCENARIO, range(1, 31), overrides=dict(SHORT))
@@ -315,11 +315,11 @@ def test_an_emulated_run_beyond_its_bounds_is_repeated_and_then_kept(
     check = SimpleNamespace(check=lambda *args, **_: _paceline.check(*args))
     monkeypatch.setattr(emulated, "guests", check)
     job = Job(SCENARIO, SHORT, 1, "emu", duration_ns=200_000_000)
-    heard = Heard()
-    execute([job], goodput, watch=heard, room=Room.alone(), distrusted="keep")
+    recorder = Recorder()
+    execute([job], goodput, watch=recorder, room=Room.alone(), distrusted="keep")
     assert attempts == 4
-    assert heard.outcomes[0].error is None
-    assert (heard.repeats.runs, heard.repeats.repeated) == (1, 1)
+    assert recorder.outcomes[0].error is None
+    assert (recorder.repeats.runs, recorder.repeats.repeated) == (1, 1)
     with pytest.raises(paceline.RunError, match="too late"):
         execute([job], goodput, room=Room.alone())
 

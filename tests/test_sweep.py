@@ -174,16 +174,16 @@ def test_a_sweep_that_was_stopped_goes_on_to_the_same_bytes(
 def test_no_run_is_done_twice(file: Path, tmp_path: Path) -> None:
     plan = Plan.read(file.read_text(), str(file))
 
-    def some(tasks: Iterator[Task], keep: Any, hear: Any) -> None:
-        on_threads()(islice(tasks, 11), keep, hear)
+    def some(tasks: Iterator[Task], keep: Any, listener: Any) -> None:
+        on_threads()(islice(tasks, 11), keep, listener)
         raise KeyboardInterrupt
 
     done: list[int] = []
 
-    def rest(tasks: Iterator[Task], keep: Any, hear: Any) -> None:
+    def rest(tasks: Iterator[Task], keep: Any, listener: Any) -> None:
         left = list(tasks)
         done.extend(task.number for task in left)
-        on_threads()(iter(left), keep, hear)
+        on_threads()(iter(left), keep, listener)
 
     with pytest.raises(KeyboardInterrupt):
         execute(plan, tmp_path / "s", executor=some)
@@ -225,12 +225,12 @@ def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
 def test_a_run_that_fails_is_told_and_the_others_are_kept(file: Path, tmp_path: Path) -> None:
     plan = Plan.read(file.read_text(), str(file))
 
-    def failing(tasks: Iterator[Task], keep: Any, hear: Any) -> None:
+    def failing(tasks: Iterator[Task], keep: Any, listener: Any) -> None:
         for task in tasks:
             if task.number == 4:
-                hear.ended(task, Outcome(error="no memory"))
+                listener.ended(task, Outcome(error="no memory"))
             else:
-                on_threads()(iter([task]), keep, hear)
+                on_threads()(iter([task]), keep, listener)
 
     sweep = execute(plan, tmp_path / "s", executor=failing)
     assert sweep.failed == 1

@@ -46,7 +46,7 @@ class _Ended(Watch):
 
     def __init__(self, shown: Callable[[Progress], object] | None) -> None:
         self.count = 0
-        self._shown = shown
+        self._progress = shown
 
     def recalled(self, records: Iterable[object]) -> None:
         self.count += len(list(records))
@@ -54,9 +54,9 @@ class _Ended(Watch):
     def finished(self, number: int, outcome: Outcome) -> None:
         self.count += 1
 
-    def progress(self, seen: Progress) -> None:
-        if self._shown is not None:
-            self._shown(seen)
+    def progress(self, state: Progress) -> None:
+        if self._progress is not None:
+            self._progress(state)
 
 
 def sweep(
@@ -96,8 +96,8 @@ def sweep(
     text, file = load(scenario)
     with guests.using(controllers):
         axes = () if over is None else read_axes(over, "over")
-        wanted: Any = {"metrics": metrics, "tables": tables, "repeats": repeats}
-        plan = Plan.read(text, file, pairs(overrides), axes=axes, **wanted)
+        how: Any = {"metrics": metrics, "tables": tables, "repeats": repeats}
+        plan = Plan.read(text, file, pairs(overrides), axes=axes, **how)
         folder = store.find(plan.place, "sweep", plan.key())[0] if out is None else Path(out)
         if out is not None:
             try:
@@ -129,9 +129,9 @@ class Comparison:
     def frame(self) -> pl.DataFrame:
         """A row for each metric of a pair, as `paceline compare --json` gives them."""
         rows = [
-            {"old_name": old, "new_name": new, **found.as_json()}
+            {"old_name": old, "new_name": new, **finding.as_json()}
             for old, new, findings in self.sides
-            for found in findings
+            for finding in findings
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -180,11 +180,11 @@ def compare(
         swept = old if isinstance(old, Sweep) else Sweep.read(old)
         first, *others = split(swept, by or "").values()
         pairs = [(first, other) for other in others]
-    found = [
+    sides = [
         (a.name, b.name, compared(a, b, metrics, tolerance=tolerance, correction=correction))
         for a, b in pairs
     ]
-    return Comparison(tuple(found))
+    return Comparison(tuple(sides))
 
 
 def _subject(side: Run | Sequence[Run] | Sweep | Folder, name: str) -> Subject:
@@ -236,12 +236,12 @@ def claims(
     within("threads", threads, 1, 2**16)
     known = study.load(shipped.nearest_folder("claims"))
     try:
-        found = study.find(known, names, None if names else "sim")
+        chosen = study.find(known, names, None if names else "sim")
     except KeyError as error:
         ids = {claim.id for claim in known} | {claim.topic for claim in known}
         hint = did_you_mean(str(error.args[0]), ids, "`paceline claims --list` shows them")
         raise ArgumentError(f"no claim or topic {error.args[0]!r}", hint=hint) from None
-    campaign = study.Campaign(found, seeds=seeds, quick=quick)
+    campaign = study.Campaign(chosen, seeds=seeds, quick=quick)
     watch = _Ended(Bar("claims", len(campaign)).progress if in_notebook() else None)
     verdicts = campaign.verify(threads=threads, watch=watch)
     if verdicts.unfinished:

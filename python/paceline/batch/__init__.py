@@ -74,7 +74,7 @@ def run_jobs(
 
     if progress is None and in_notebook():
         progress = Bar(name, len(jobs)).progress
-    found = outcomes(
+    results = outcomes(
         [job(*each) for each in jobs],
         lambda _, __, run: run,
         threads=threads,
@@ -83,7 +83,7 @@ def run_jobs(
         progress=progress,
         ended=finished and (lambda number, outcome: finished(number, outcome.kept)),
     )
-    return [outcome.kept for outcome in found]
+    return [outcome.kept for outcome in results]
 
 
 def run_many(

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from paceline import guests, memory
-from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.batch.job import Executor, Keep, Listener, Outcome, Task
 from paceline.batch.locally import locally
 from paceline.batch.processes import on_processes
 from paceline.batch.threads import do_chunk
@@ -53,7 +53,7 @@ def on_cluster(address: str | None = None, cores: int | None = None) -> Executor
     `keep` and what it returns travel between processes.
     """
 
-    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+    def do(tasks: Iterator[Task], keep: Keep, listener: Listener) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
@@ -70,7 +70,7 @@ def on_cluster(address: str | None = None, cores: int | None = None) -> Executor
                 where = address or "this machine"
                 raise ClusterError(f"no Ray cluster at {where}: {error}") from error
         try:
-            _Cluster(ray, keep, hear).run(tasks)
+            _Cluster(ray, keep, listener).run(tasks)
         except ray.exceptions.RayError as error:
             raise ClusterError(f"Ray: {error}") from error
         finally:
@@ -93,7 +93,7 @@ class _Collected:
         self.numbers.append(task.number)
         self.outcomes.append(outcome)
 
-    def seen(self, *_: int) -> None:
+    def progress(self, *_: int) -> None:
         """Only the end counts."""
 
 
@@ -104,17 +104,17 @@ def _chunk(
     begin = time.perf_counter()
     memory.choose(limit)
     guests.choose(chosen)
-    heard = _Collected()
-    do_chunk(tasks, keep, heard, threads=1, share=os.cpu_count() or 1)
-    return time.perf_counter() - begin, heard.numbers, heard.outcomes
+    listener = _Collected()
+    do_chunk(tasks, keep, listener, threads=1, share=os.cpu_count() or 1)
+    return time.perf_counter() - begin, listener.numbers, listener.outcomes
 
 
 class _Cluster:
     """Chunks in progress on a cluster."""
 
-    def __init__(self, ray: Any, keep: Keep, hear: Hear) -> None:
+    def __init__(self, ray: Any, keep: Keep, listener: Listener) -> None:
         self._ray = ray
-        self._hear = hear
+        self._listener = listener
         self._keep = ray.put(keep)
         self._remote = ray.remote(max_retries=_RETRIES)(_chunk)
         #: Memory limit for all runs of a machine, if it is not half of its free memory.
@@ -155,8 +155,8 @@ class _Cluster:
     ) -> None:
         by_number = {task.number: task for task in tasks}
         for number, outcome in zip(numbers, outcomes, strict=True):
-            self._hear.ended(by_number[number], outcome)
-        self._hear.seen(0, 0, 0)
+            self._listener.ended(by_number[number], outcome)
+        self._listener.progress(0, 0, 0)
         each = max(seconds / max(len(outcomes), 1), 1e-6)
         # It grows by steps: the first jobs may be the short ones.
         self._size = max(1, min(int(_CHUNK_S / each), 4 * self._size, _CHUNK))

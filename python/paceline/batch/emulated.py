@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline import _paceline, guests
-from paceline.batch.job import Hear, Job, Keep, Outcome, Task
+from paceline.batch.job import Job, Keep, Listener, Outcome, Task
 from paceline.errors import RunError
 from paceline.quantities import rate_bps
 from paceline.reading import toml
@@ -130,7 +130,7 @@ class Emulations:
     repeated: list[int] = field(default_factory=list)
     #: How often each bound was exceeded, including in repeats.
     broken: Counter[str] = field(default_factory=Counter)
-    _heard: queue.SimpleQueue[tuple[int, Run | Exception | str]] = field(
+    _ended_runs: queue.SimpleQueue[tuple[int, Run | Exception | str]] = field(
         default_factory=queue.SimpleQueue
     )
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -170,10 +170,10 @@ class Emulations:
                         waiting.remove(index)
                         self._begin(index)
                 self._plan(waiting, room)
-            self._tell()
+            self._report()
             changed = False
             try:
-                index, outcome = self._heard.get(timeout=_PERIOD)
+                index, outcome = self._ended_runs.get(timeout=_PERIOD)
             except queue.Empty:
                 continue
             changed = True
@@ -203,7 +203,7 @@ class Emulations:
         outcome: list[Run | Exception | str] = []
         job = self.jobs[index]
 
-        def seen(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             self._packets[index] = progress.packets
             if self._stop.is_set():
                 raise InterruptedError
@@ -213,14 +213,14 @@ class Emulations:
                 [(job.text, job.file, job.overrides, job.seed)],
                 lambda _, run, cost: outcome.append(Run(run, Engine(*cost))),
                 threads=1,
-                progress=seen,
+                progress=report,
                 failed=lambda _, message: outcome.append(message),
                 backend="emu",
                 share=max(min(self.room.runs, len(self.jobs)), 1),
             )
         except Exception as error:
             outcome.append(error)
-        self._heard.put((index, outcome[-1]))
+        self._ended_runs.put((index, outcome[-1]))
 
     def _plan(self, waiting: Sequence[int], room: Room) -> None:
         now = time.monotonic()
@@ -232,7 +232,7 @@ class Emulations:
         rates = Counter(str(self.loads[index]) for index in self._begun)
         self._shown = ", ".join(f"{n} at {rate}" if n > 1 else rate for rate, n in rates.items())
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         now = time.monotonic()
         passed, left = now - self._since, max(self._until - now, 0.0)
         self.note(f"emulating {self._shown}, {left:.0f} s to go")
@@ -254,7 +254,7 @@ class Emulated:
 def emulate(
     tasks: Sequence[Task],
     keep: Keep,
-    hear: Hear,
+    listener: Listener,
     room: Room,
     *,
     note: Callable[[str], object],
@@ -272,10 +272,10 @@ def emulate(
     def end(index: int, outcome: Outcome) -> None:
         nonlocal ended_ns
         ended_ns += tasks[index].job.duration_ns
-        hear.ended(tasks[index], outcome)
+        listener.ended(tasks[index], outcome)
 
     def failed(index: int, message: str) -> None:
-        if not hear.collects:
+        if not listener.collects:
             raise RunError(message)
         end(index, Outcome(error=message))
 
@@ -283,10 +283,10 @@ def emulate(
         engine = run.engine or Engine(0, 0, 0)
         end(index, Outcome(keep(*tasks[index], run), engine=engine))
 
-    def progress(seen: Progress) -> None:
+    def progress(state: Progress) -> None:
         # Repeats take additional time: progress is the share of the total time.
-        done = total_ns * seen.simulated_ns // max(seen.total_ns, 1)
-        hear.seen(max(done - ended_ns, 0), 0, 0)
+        done = total_ns * state.simulated_ns // max(state.total_ns, 1)
+        listener.progress(max(done - ended_ns, 0), 0, 0)
 
     jobs = [job for _, job in tasks]
     each = [loads[job[:2]] for job in jobs]

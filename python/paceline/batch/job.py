@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 Keep = Callable[[int, Job, Run], Any]
 
 
-class Hear(Protocol):
+class Listener(Protocol):
     """Watches the work. An exception in it stops the remaining jobs."""
 
     #: Whether a run that stops early is an outcome; otherwise it raises.
@@ -59,9 +59,9 @@ class Hear(Protocol):
     def ended(self, task: Task, outcome: Outcome) -> None:
         """Handle the end of a job."""
 
-    def seen(self, simulated_ns: int, packets: int, events: int) -> None:
+    def progress(self, simulated_ns: int, packets: int, events: int) -> None:
         """Report the progress of the jobs that have not ended."""
 
 
 #: Does jobs, and takes each only when it starts it.
-Executor = Callable[[Iterator[Task], Keep, Hear], None]
+Executor = Callable[[Iterator[Task], Keep, Listener], None]

@@ -177,11 +177,11 @@ class Batch:
                     case.runs[seed] = Run.read(folder).measured()
                 except (MemoryLimitError, NotARunError) as error:
                     kind = "memory" if isinstance(error, MemoryLimitError) else "not-a-run"
-                    said = str(error)
-                    if kind == "not-a-run" and str(folder) not in said:
-                        said = f"{folder}: {said}"
+                    message = str(error)
+                    if kind == "not-a-run" and str(folder) not in message:
+                        message = f"{folder}: {message}"
                     hint = f"remove {folder}, or run with --force to write another one next to it"
-                    raise StoreError(kind, said, hint=hint, file=str(folder)) from None
+                    raise StoreError(kind, message, hint=hint, file=str(folder)) from None
                 self.reused += 1
 
     def execute(
@@ -284,8 +284,8 @@ class Batch:
             result: dict[str, Any] = together([run.summary for run in runs])
             # The median is compared with a bound: one odd repeat does not move it.
             values = {name: m and m["median"] for name, m in result["metrics"].items()}
-            told = [f"Seed {run.seed}: {n}" for run in runs for n in run.summary.get("notes", [])]
-            result |= {"notes": told} if told else {}
+            notes = [f"Seed {run.seed}: {n}" for run in runs for n in run.summary.get("notes", [])]
+            result |= {"notes": notes} if notes else {}
         else:
             result = dict(runs[0].summary)
             values = result["metrics"]

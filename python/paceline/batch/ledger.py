@@ -210,11 +210,11 @@ class Remembered:
     def add(self, number: int, outcome: Outcome) -> None:
         """Store an outcome, if possible in a way that survives a crash."""
         self.outcomes[number] = outcome
-        said = {"error": outcome.error} if outcome.error else self.pack(outcome.kept)
-        if self._ledger is None and self._able and said is not None:
+        record = {"error": outcome.error} if outcome.error else self.pack(outcome.kept)
+        if self._ledger is None and self._able and record is not None:
             self._open()
-        if self._ledger is not None and said is not None:
+        if self._ledger is not None and record is not None:
             try:
-                self._ledger.add({"run": number, **said})
+                self._ledger.add({"run": number, **record})
             except OSError:
                 self._give_up()

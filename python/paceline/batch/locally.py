@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline import guests
-from paceline.batch.job import Executor, Hear, Job, Keep, Outcome, Task
+from paceline.batch.job import Executor, Job, Keep, Listener, Outcome, Task
 from paceline.batch.threads import on_threads
 from paceline.runs import Run
 
@@ -26,10 +26,10 @@ def locally(count: int | None = None) -> Executor:
 
     from paceline.batch.processes import on_processes
 
-    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+    def do(tasks: Iterator[Task], keep: Keep, listener: Listener) -> None:
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             spool = _Spool(folder)
-            on_processes(count)(tasks, spool, _Reader(spool, keep, hear))
+            on_processes(count)(tasks, spool, _Reader(spool, keep, listener))
 
     return do
 
@@ -56,13 +56,13 @@ class _Reader:
 
     spool: _Spool
     keep: Keep
-    hear: Hear
+    listener: Listener
     #: It decides itself which outcomes to report.
     collects: bool = True
     broken: None = None
 
-    def seen(self, simulated_ns: int, packets: int, events: int) -> None:
-        self.hear.seen(simulated_ns, packets, events)
+    def progress(self, simulated_ns: int, packets: int, events: int) -> None:
+        self.listener.progress(simulated_ns, packets, events)
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         place = self.spool.place(task.number)
@@ -73,6 +73,6 @@ class _Reader:
                 file.unlink()
         if outcome.error is None and run is not None:
             outcome = outcome._replace(kept=self.keep(*task, run))
-        elif run is not None and self.hear.broken is not None:
-            self.hear.broken(task, run)
-        self.hear.ended(task, outcome)
+        elif run is not None and self.listener.broken is not None:
+            self.listener.broken(task, run)
+        self.listener.ended(task, outcome)

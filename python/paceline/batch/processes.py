@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline import guests, memory
-from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.batch.job import Executor, Keep, Listener, Outcome, Task
 from paceline.batch.threads import do_chunk
 from paceline.quantities import quantity
 from paceline.runs import Run
@@ -37,7 +37,7 @@ work(int(number))
 """
 
 
-class _Seen(NamedTuple):
+class _Progress(NamedTuple):
     """The progress of a job."""
 
     simulated_ns: int
@@ -59,30 +59,30 @@ class _Worker:
         self.most = memory.limit() // share + _OWN
         self.task: Task | None = None
         #: The progress of its job, and since when it is the same.
-        self.seen = _Seen(0, 0, 0)
+        self.progress = _Progress(0, 0, 0)
         self.since = 0.0
 
     def begin(self, task: Task) -> None:
         self.task = task
-        self.seen, self.since = _Seen(0, 0, 0), time.monotonic()
+        self.progress, self.since = _Progress(0, 0, 0), time.monotonic()
         # If it is already dead, the code that waits for it will notice.
         with suppress(OSError):
             self.link.send(task)
 
-    def said(self, *, heard: bool) -> Any:
+    def receive(self, *, is_ready: bool) -> Any:
         """Return the end of its job: an outcome, an exception, or why it has to be ended."""
-        if not heard:
+        if not is_ready:
             return self._swollen()
         try:
-            said = self.link.recv()
+            message = self.link.recv()
         except (EOFError, OSError):
             return self._end()
-        if not isinstance(said, _Seen):
-            return said
-        if said != self.seen:
-            self.seen, self.since = said, time.monotonic()
+        if not isinstance(message, _Progress):
+            return message
+        if message != self.progress:
+            self.progress, self.since = message, time.monotonic()
         elif time.monotonic() - self.since > _STUCK:
-            at = quantity("_ns", said.simulated_ns)
+            at = quantity("_ns", message.simulated_ns)
             return f"{_code()} did not return for {_STUCK:g} s, {at} after the start"
         return self._swollen()
 
@@ -113,11 +113,11 @@ class _Worker:
 
 def _code() -> str:
     """Return the words for the code that may crash."""
-    told = [
+    names = [
         f"the {'controller' if guest.is_python else 'library'} `{guest.name}` ({guest.path})"
         for guest in guests.chosen()
     ]
-    return " or ".join(told) or "its process"
+    return " or ".join(names) or "its process"
 
 
 def on_processes(count: int | None = None) -> Executor:
@@ -127,7 +127,7 @@ def on_processes(count: int | None = None) -> Executor:
     """
     most = count or os.cpu_count() or 1
 
-    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+    def do(tasks: Iterator[Task], keep: Keep, listener: Listener) -> None:
         workers: list[_Worker] = []
         try:
             for task in tasks:
@@ -135,10 +135,10 @@ def on_processes(count: int | None = None) -> Executor:
                     workers.append(_Worker(keep, most))
                     workers[-1].begin(task)
                 else:
-                    free = _heard(workers, keep, most, hear)
+                    free = _free_worker(workers, keep, most, listener)
                     free.begin(task)
             while any(worker.task for worker in workers):
-                _heard(workers, keep, most, hear)
+                _free_worker(workers, keep, most, listener)
         finally:
             for worker in workers:
                 worker.stop()
@@ -146,30 +146,32 @@ def on_processes(count: int | None = None) -> Executor:
     return do
 
 
-def _heard(workers: list[_Worker], keep: Keep, most: int, hear: Hear) -> _Worker:
+def _free_worker(workers: list[_Worker], keep: Keep, most: int, listener: Listener) -> _Worker:
     """Return a free worker, after one has ended its job or died."""
     busy = [worker for worker in workers if worker.task]
-    said: Any = None
-    while said is None:
+    message: Any = None
+    while message is None:
         ready = wait([worker.link for worker in busy], timeout=_PERIOD)
-        hear.seen(*(sum(each) for each in zip(*(worker.seen for worker in workers), strict=True)))
+        listener.progress(
+            *(sum(each) for each in zip(*(worker.progress for worker in workers), strict=True))
+        )
         for worker in busy:
-            said = worker.said(heard=worker.link in ready)
-            if said is not None:
+            message = worker.receive(is_ready=worker.link in ready)
+            if message is not None:
                 break
-    if isinstance(said, str):
+    if isinstance(message, str):
         worker.stop()
         workers.remove(worker)
         replacement = _Worker(keep, most)
         replacement.task = worker.task
-        worker, said = replacement, Outcome(error=said)
+        worker, message = replacement, Outcome(error=message)
         workers.append(worker)
     task, worker.task = worker.task, None
-    worker.seen = _Seen(0, 0, 0)
+    worker.progress = _Progress(0, 0, 0)
     assert task is not None
-    if isinstance(said, Exception):
-        raise said
-    hear.ended(task, said)
+    if isinstance(message, Exception):
+        raise message
+    listener.ended(task, message)
     return worker
 
 
@@ -188,8 +190,8 @@ class _Sender:
     def ended(self, _: Task, outcome: Outcome) -> None:
         self.link.send(outcome)
 
-    def seen(self, *seen: int) -> None:
-        self.link.send(_Seen(*seen))
+    def progress(self, *progress: int) -> None:
+        self.link.send(_Progress(*progress))
 
 
 def work(socket_number: int) -> None:

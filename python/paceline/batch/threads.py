@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
 from paceline import _paceline
-from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.batch.job import Executor, Keep, Listener, Outcome, Task
 from paceline.runs import Engine, Progress, Run, simulate
 
 #: Number of jobs passed to the engine at a time.
@@ -16,17 +16,17 @@ CHUNK = 1000
 def on_threads(threads: int | None = None) -> Executor:
     """Return a worker for jobs on this many threads; one per core by default."""
 
-    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+    def do(tasks: Iterator[Task], keep: Keep, listener: Listener) -> None:
         # A chunk has one engine.
         for _, alike in groupby(tasks, key=lambda task: task.job.backend):
             while chunk := list(islice(alike, CHUNK)):
-                do_chunk(chunk, keep, hear, threads)
+                do_chunk(chunk, keep, listener, threads)
 
     return do
 
 
 def do_chunk(
-    tasks: Sequence[Task], keep: Keep, hear: Hear, threads: int | None, share: int = 1
+    tasks: Sequence[Task], keep: Keep, listener: Listener, threads: int | None, share: int = 1
 ) -> None:
     """Do jobs in parallel; they use one part in `share` of the memory limit for runs."""
     ended_ns = packets = events = 0
@@ -36,7 +36,7 @@ def do_chunk(
         ended_ns += tasks[index].job.duration_ns
         packets += outcome.engine.packets
         events += outcome.engine.events
-        hear.ended(tasks[index], outcome)
+        listener.ended(tasks[index], outcome)
 
     def finished(index: int, inner: _paceline.Run, cost: tuple[int, int, int]) -> None:
         engine = Engine(*cost)
@@ -47,20 +47,20 @@ def do_chunk(
 
     def broken(index: int, inner: _paceline.Run, message: str) -> None:
         task = tasks[index]
-        if hear.broken is not None:
-            hear.broken(task, Run(inner))
+        if listener.broken is not None:
+            listener.broken(task, Run(inner))
         end(index, Outcome(error=message))
 
-    def progress(seen: Progress) -> None:
-        left = max(seen.simulated_ns - ended_ns, 0)
-        hear.seen(left, max(seen.packets - packets, 0), max(seen.events - events, 0))
+    def progress(state: Progress) -> None:
+        left = max(state.simulated_ns - ended_ns, 0)
+        listener.progress(left, max(state.packets - packets, 0), max(state.events - events, 0))
 
     simulate(
         [(job.text, job.file, job.overrides, job.seed) for _, job in tasks],
         finished,
         threads=threads,
         progress=progress,
-        failed=failed if hear.collects else None,
+        failed=failed if listener.collects else None,
         backend=tasks[0].job.backend,
         share=share,
         broken=broken,

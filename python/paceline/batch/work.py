@@ -1,4 +1,4 @@
-"""The work on a batch of jobs: what is known already, what runs, and who hears of it."""
+"""The work on a batch of jobs: what is known already, what runs, and who watches it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Watch:
     def finished(self, number: int, outcome: Outcome) -> None:
         """Handle the end of a job."""
 
-    def progress(self, seen: Progress) -> None:
+    def progress(self, state: Progress) -> None:
         """Report the progress of all jobs."""
 
     def note(self, text: str) -> None:
         """Report a message for the user."""
 
-    def emulated(self, seen: Emulated) -> None:
+    def emulated(self, emulated: Emulated) -> None:
         """Report at the end how many emulations were repeated."""
-        self.repeats = seen
+        self.repeats = emulated
 
     def resumed(self, known: int) -> None:
         """Report how many runs are known from earlier attempts."""
@@ -64,25 +64,25 @@ class Bar(Watch):
 
     def __init__(self, name: str, count: int) -> None:
         self._name, self._count = name, count
-        self._seen = Progress(0, 1, 0, 0, 0)
+        self._state = Progress(0, 1, 0, 0, 0)
         self._last = time.monotonic()
         display = import_module("IPython.display").display
         self._shown = display(self, display_id=True)
 
-    def progress(self, seen: Progress) -> None:
+    def progress(self, state: Progress) -> None:
         """Show it, some times a second."""
-        self._seen = seen
-        if time.monotonic() - self._last > _PERIOD_S or seen.simulated_ns >= seen.total_ns:
+        self._state = state
+        if time.monotonic() - self._last > _PERIOD_S or state.simulated_ns >= state.total_ns:
             self._last = time.monotonic()
             self._shown.update(self)
 
     def __repr__(self) -> str:
-        seen = self._seen
-        runs = f"{seen.finished} of {self._count} runs, " if self._count > 1 else ""
-        return f"{self._name}: {runs}{seen.far}"
+        state = self._state
+        runs = f"{state.finished} of {self._count} runs, " if self._count > 1 else ""
+        return f"{self._name}: {runs}{state.far}"
 
     def _repr_html_(self) -> str:
-        share = self._seen.simulated_ns / max(self._seen.total_ns, 1)
+        share = self._state.simulated_ns / max(self._state.total_ns, 1)
         return f'<progress value="{share:.4f}"></progress> {html.escape(repr(self))}'
 
 
@@ -116,7 +116,7 @@ class _Course:
         self.events += outcome.engine.events
         self.watch.finished(task.number, outcome)
 
-    def seen(self, simulated_ns: int, packets: int, events: int) -> None:
+    def progress(self, simulated_ns: int, packets: int, events: int) -> None:
         done = min(self.done_ns + simulated_ns, self.total_ns)
         packets, events = self.packets + packets, self.events + events
         self.watch.progress(Progress(done, self.total_ns, packets, events, self.count))
@@ -181,25 +181,25 @@ def outcomes(
     ended: Callable[[int, Outcome], object] | None = None,
 ) -> list[Outcome]:
     """Do jobs as `execute` does, and return the outcome of each; `progress` and `ended` watch."""
-    found: dict[int, Outcome] = {}
+    outcomes: dict[int, Outcome] = {}
 
-    class Heard(Watch):
+    class Collector(Watch):
         def finished(self, number: int, outcome: Outcome) -> None:
-            found[number] = outcome
+            outcomes[number] = outcome
             if ended is not None:
                 ended(number, outcome)
 
-        def progress(self, seen: Progress) -> None:
+        def progress(self, state: Progress) -> None:
             if progress is not None:
-                progress(seen)
+                progress(state)
 
     execute(
         jobs,
         keep,
         executor=executor or locally(threads),
         failures=failures,
-        watch=Heard(),
+        watch=Collector(),
         room=room,
         distrusted=distrusted,
     )
-    return [found[number] for number in range(len(jobs))]
+    return [outcomes[number] for number in range(len(jobs))]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from paceline.batch import Watch
 from paceline.names import visible
-from paceline.runs import Progress as Seen
+from paceline.runs import Progress as State
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -39,10 +39,10 @@ class _Bar(_Shown):
     def note(self, text: str) -> None:
         self._bars.update(self._task, note=visible(text))
 
-    def progress(self, seen: Seen) -> None:
-        runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
-        detail = f"{runs}{seen.far}, {seen.packets:,} packets"
-        total, done = seen.total_ns, seen.simulated_ns
+    def progress(self, state: State) -> None:
+        runs = f"{state.finished}/{self._count} runs, " if self._count > 1 else ""
+        detail = f"{runs}{state.far}, {state.packets:,} packets"
+        total, done = state.total_ns, state.simulated_ns
         self._bars.update(self._task, total=total, completed=done, detail=detail)
 
 
@@ -63,20 +63,20 @@ class _Lines(_Shown):
     def note(self, text: str) -> None:
         self._note = text
 
-    def progress(self, seen: Seen) -> None:
+    def progress(self, state: State) -> None:
         now = time.monotonic()
         # Runs of an earlier attempt at a resumed sweep took no time now.
-        since, done = self._first = self._first or (now, seen.simulated_ns)
+        since, done = self._first = self._first or (now, state.simulated_ns)
         if now - self._last < PERIOD:
             return
         self._last = now
-        share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
+        share = 100 * state.simulated_ns / max(state.total_ns, 1)
         # The first report may already be late, so it gives no rate.
-        rate = (seen.simulated_ns - done) / (now - since) if now > since else 0.0
-        left = f", {_span((seen.total_ns - seen.simulated_ns) / rate)} left" if rate > 0 else ""
+        rate = (state.simulated_ns - done) / (now - since) if now > since else 0.0
+        left = f", {_span((state.total_ns - state.simulated_ns) / rate)} left" if rate > 0 else ""
         note = f"; {self._note}" if self._note else ""
         self._console.print(
-            f"{self._name}: {share:.0f} %, {seen.far}, {seen.packets:,} packets{left}{note}"
+            f"{self._name}: {share:.0f} %, {state.far}, {state.packets:,} packets{left}{note}"
         )
 
 

@@ -32,7 +32,7 @@ class Busy(Exception):  # noqa: N818 - it is an answer
     """The maximum number of jobs is reached."""
 
 
-class _Stopped(Exception):  # noqa: N818 - it is a wish
+class _Stopped(Exception):  # noqa: N818 - it is a request
     """The run was stopped."""
 
 
@@ -59,11 +59,11 @@ class Job:
     total_ns: int = 1
     #: Incremented whenever there is something new to see.
     version: int = 0
-    wish_to_stop: bool = False
+    stop_requested: bool = False
     future: Future[None] | None = None
     _lock: Any = field(default_factory=Lock)
 
-    def tell(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:
         """Change several attributes atomically."""
         with self._lock:
             for name, value in changes.items():
@@ -71,9 +71,9 @@ class Job:
 
     def stop(self) -> None:
         """Stop it."""
-        self.wish_to_stop = True
+        self.stop_requested = True
         if self.future is not None and self.future.cancel():
-            self.tell(state="stopped")
+            self.update(state="stopped")
 
     def as_json(self) -> pages.JobState:
         """Return the job's state for a page."""
@@ -90,7 +90,7 @@ class Job:
             }
 
 
-class _Seen(batch.Watch):
+class _JobWatch(batch.Watch):
     """Reports a job's progress to a page, and stops it on request."""
 
     def __init__(self, job: Job, until: float) -> None:
@@ -98,14 +98,14 @@ class _Seen(batch.Watch):
         self._until = until
 
     def finished(self, _: int, outcome: batch.Outcome) -> None:
-        self._job.tell(run=outcome.kept, version=self._job.version + 1)
+        self._job.update(run=outcome.kept, version=self._job.version + 1)
 
-    def progress(self, seen: Progress) -> None:
-        if self._job.wish_to_stop:
+    def progress(self, state: Progress) -> None:
+        if self._job.stop_requested:
             raise _Stopped
         if time.monotonic() > self._until:
             raise _TooLong
-        self._job.tell(simulated_ns=max(seen.simulated_ns, self._job.simulated_ns))
+        self._job.update(simulated_ns=max(state.simulated_ns, self._job.simulated_ns))
 
 
 class Jobs:
@@ -161,20 +161,20 @@ class Jobs:
             for share in _SHARES if job.backend == "sim" else (1,):
                 self._part(job, share, until)
             path = self._write(job, name)
-            job.tell(path=path, run=None, state="done", version=job.version + 1)
+            job.update(path=path, run=None, state="done", version=job.version + 1)
         except _Stopped:
-            job.tell(state="stopped")
+            job.update(state="stopped")
         except _TooLong:
             longer = f"it took longer than {limits.JOB_S:.0f} s"
-            job.tell(state="failed", message=f"{longer}: `paceline run` has no such limit")
+            job.update(state="failed", message=f"{longer}: `paceline run` has no such limit")
         except (StoreError, OSError) as error:
             # Its text contains paths of this machine, which the page must not show.
             _log.error("%s", error)
-            job.tell(state="failed", message="the run could not be saved: see the terminal")
+            job.update(state="failed", message="the run could not be saved: see the terminal")
         except PacelineError as error:
-            job.tell(state="failed", message=str(error))
+            job.update(state="failed", message=str(error))
         except BaseException:
-            job.tell(state="failed", message="the program failed: see the terminal")
+            job.update(state="failed", message="the program failed: see the terminal")
             _log.exception("job %d", job.number)
 
     def _part(self, job: Job, share: int, until: float) -> None:
@@ -187,7 +187,7 @@ class Jobs:
                 [work],
                 lambda _, __, run: run,
                 executor=batch.locally(1),
-                watch=_Seen(job, until),
+                watch=_JobWatch(job, until),
                 room=batch.Room.alone(),
                 distrusted="keep",
             )

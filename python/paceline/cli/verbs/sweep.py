@@ -90,7 +90,7 @@ class _Live(Watch):
         self._sums = [0.0] * count
         self._counts = [0] * count
         self.ended = 0
-        self._looked = 0.0
+        self._reported = 0.0
         self.engine = [0, 0, 0]
 
     def recalled(self, records: Iterable[dict[str, Any]]) -> None:
@@ -107,18 +107,18 @@ class _Live(Watch):
 
     def _count(self, record: dict[str, Any]) -> None:
         point = self._plan.grid.point_of(record["run"])
-        found = value(record, self._metric) if "metrics" in record else None
-        if found is not None:
-            self._sums[point] += found
+        number = value(record, self._metric) if "metrics" in record else None
+        if number is not None:
+            self._sums[point] += number
             self._counts[point] += 1
         self.ended += 1
 
-    def progress(self, seen: Progress) -> None:
+    def progress(self, state: Progress) -> None:
         now = time.monotonic()
-        if now - self._looked > _LOOK_S:
-            self._looked = now
+        if now - self._reported > _LOOK_S:
+            self._reported = now
             self._reporter.note(self._line())
-            self._reporter.progress(seen)
+            self._reporter.progress(state)
 
     def _line(self) -> str:
         pairs = zip(self._sums, self._counts, strict=True)
@@ -126,12 +126,12 @@ class _Live(Watch):
         ends = extremes(self._metric, means)
         if ends is None:
             return ""
-        told = [
+        extremes_ = [
             f"{word} {quantity(self._metric, means[end])} "
             f"at {', '.join(self._plan.grid.place(end))}"
             for word, end in zip(("best", "worst"), ends, strict=True)
         ]
-        return f"{plain(self._metric)}: {'; '.join(told)}"
+        return f"{plain(self._metric)}: {'; '.join(extremes_)}"
 
 
 @app.command(
@@ -263,12 +263,12 @@ def _table(sweep: Sweep) -> None:
         _population(sweep)
         return
     out = console.stdout()
-    found = {metric: sweep.statistics(metric) for metric in sweep.metrics}
+    statistics = {metric: sweep.statistics(metric) for metric in sweep.metrics}
     count = len(sweep.grid.points)
     rows = list(range(count))
     title = f"{sweep.scenario}, {count} points x {len(sweep.grid.seeds)} seeds"
     if count > _ROWS:
-        first = found[sweep.metrics[0]]
+        first = statistics[sweep.metrics[0]]
         means = {nth: f["mean"] for nth, f in enumerate(first) if f is not None}
         ends = extremes(sweep.metrics[0], [means.get(nth, math.nan) for nth in rows])
         ordered = sorted(means, key=lambda nth: (means[nth], nth))
@@ -280,7 +280,7 @@ def _table(sweep: Sweep) -> None:
     columns = [f"{plain(metric)}" for metric in sweep.metrics]
     table = console.table(*names, *columns, title=title, left=len(names))
     for nth in rows:
-        cells = [text(metric, found[metric][nth], "\n") for metric in sweep.metrics]
+        cells = [text(metric, statistics[metric][nth], "\n") for metric in sweep.metrics]
         table.add_row(*sweep.grid.place(nth), *cells)
     out.print(table)
     seeds = len(sweep.grid.seeds)
@@ -289,5 +289,7 @@ def _table(sweep: Sweep) -> None:
     if seeds > 1 and all(alike(dict(enumerate(sweep.values(m)))) for m in sweep.metrics):
         out.print(f"The seed has no effect here: all runs of a point are identical; {JITTER}")
     elif seeds > 1:
-        for remark in remarks([found[metric][nth] for metric in sweep.metrics for nth in rows]):
+        for remark in remarks(
+            [statistics[metric][nth] for metric in sweep.metrics for nth in rows]
+        ):
             out.print(remark, soft_wrap=True)
