@@ -150,7 +150,7 @@ def _answer(result: Result, place: Place, query: Query) -> pl.DataFrame:
     assert isinstance(case, Measured)
     record = case.records(place.points)[0][0]
     assert record is not None
-    answer = record.answers[query]
+    answer = record.results[query]
     assert isinstance(answer, pl.DataFrame), answer
     return answer.drop_nulls()
 

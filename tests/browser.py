@@ -50,15 +50,15 @@ class Browser:
         self.errors: list[str] = []
         page = next(
             target
-            for target in self._ask("Target.getTargets")["targetInfos"]
+            for target in self._call("Target.getTargets")["targetInfos"]
             if target["type"] == "page"
         )
-        attached = self._ask("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        attached = self._call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
-            self._ask(f"{domain}.enable")
+            self._call(f"{domain}.enable")
 
-    def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
         order = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -93,38 +93,38 @@ class Browser:
 
     def open(self, address: str) -> None:
         """Go to a page."""
-        self._ask("Page.navigate", url="about:blank")
-        self._ask("Page.navigate", url=address)
+        self._call("Page.navigate", url="about:blank")
+        self._call("Page.navigate", url=address)
 
     def resize(self, width: int, height: int) -> None:
         """Show pages as a phone of this size does."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
-        self._ask("Emulation.setDeviceMetricsOverride", **size)
+        self._call("Emulation.setDeviceMetricsOverride", **size)
 
     def type(self, text: str) -> None:
         """Type a text into what has the focus, and press Enter."""
-        self._ask("Input.insertText", text=text)
+        self._call("Input.insertText", text=text)
         enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
         for kind in ("keyDown", "keyUp"):
-            self._ask("Input.dispatchKeyEvent", type=kind, **enter)
+            self._call("Input.dispatchKeyEvent", type=kind, **enter)
 
     def prefer(self, scheme: str, media: str = "screen") -> None:
         """Show pages as whoever prefers ``light`` or ``dark`` sees them, or as they are printed."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self._ask("Emulation.setEmulatedMedia", media=media, features=features)
+        self._call("Emulation.setEmulatedMedia", media=media, features=features)
 
     def axe(self, script: Path) -> list[str]:
         """Return what axe-core, whose script is given, finds in the page."""
-        self.ask(script.read_text("utf-8") + ";0")
-        found: list[str] = self.ask(
+        self.evaluate(script.read_text("utf-8") + ";0")
+        found: list[str] = self.evaluate(
             "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => "
             "`${id}: ${nodes.slice(0, 3).map(({ html }) => html).join(' | ').slice(0, 400)}`))"
         )
         return found
 
-    def ask(self, expression: str) -> Any:
+    def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in the page."""
-        result = self._ask(
+        result = self._call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
         assert "exceptionDetails" not in result, result
@@ -139,13 +139,13 @@ class Browser:
 
     def _holds(self, expression: str) -> bool:
         try:
-            return bool(self.ask(expression))
+            return bool(self.evaluate(expression))
         except NavigatedError:
             return False
 
     def screenshot(self, path: Path) -> None:
         """Write what is to be seen."""
-        data = self._ask("Page.captureScreenshot", format="png")["data"]
+        data = self._call("Page.captureScreenshot", format="png")["data"]
         path.write_bytes(base64.b64decode(data))
 
     def close(self) -> None:

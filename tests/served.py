@@ -44,7 +44,7 @@ def serving(folder: Path) -> Iterator[Server]:
         thread.join()
 
 
-def ask(
+def fetch(
     server: Server, path: str, order: Any = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any]:
     """Send a request with the cookie; return the status and the answer."""

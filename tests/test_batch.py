@@ -333,7 +333,7 @@ def test_what_a_ledger_gives_back_of_an_answer_is_the_answer() -> None:
     record = Record({"goodput_bps": 1.0}, [], {query: frame})
     again = Record.of(json.loads(json.dumps(record.as_json())), [query])
     assert again.metrics == record.metrics
-    answer = again.answers[query]
+    answer = again.results[query]
     assert isinstance(answer, pl.DataFrame)
     assert answer.equals(frame)
     assert answer.schema == frame.schema

@@ -186,17 +186,17 @@ def test_the_interval_belongs_to_a_plain_statistic() -> None:
 
 
 def test_what_was_found_is_said_where_it_fails() -> None:
-    assert Expression("all(mean(a.x) > 12)").found(NAMES) == "11.5 at '1'"
+    assert Expression("all(mean(a.x) > 12)").measured(NAMES) == "11.5 at '1'"
     # A metric has its unit, unless something else is made of it.
-    assert Expression("all(mean(a.x_ns) > 12)").found(NAMES) == "11.50 ns at '1'"
-    assert Expression("max(mean(a.x_bps)) < 2").found(NAMES) == "41.50 bit/s"
-    assert Expression("all(mean(a.x_ns) / 2 > 6)").found(NAMES) == "5.75 at '1'"
-    assert Expression("count(mean(a.x_ns) > 12) > 2").found(NAMES) == "2"
-    assert Expression("gain > 3").found(NAMES) == "2"
+    assert Expression("all(mean(a.x_ns) > 12)").measured(NAMES) == "11.50 ns at '1'"
+    assert Expression("max(mean(a.x_bps)) < 2").measured(NAMES) == "41.50 bit/s"
+    assert Expression("all(mean(a.x_ns) / 2 > 6)").measured(NAMES) == "5.75 at '1'"
+    assert Expression("count(mean(a.x_ns) > 12) > 2").measured(NAMES) == "2"
+    assert Expression("gain > 3").measured(NAMES) == "2"
     # Of the end of an interval both, and of a share the runs.
-    assert Expression("high(a['2'].x) < low(a['2'].y)").found(NAMES) == "21 to 22, 21 to 22"
-    assert Expression("defined(a.sometimes) < 1").found(NAMES) == "1 of 2 runs"
-    assert Expression("falling(a.x)").found(NAMES).startswith("+10 from '1' to '2'")
+    assert Expression("high(a['2'].x) < low(a['2'].y)").measured(NAMES) == "21 to 22, 21 to 22"
+    assert Expression("defined(a.sometimes) < 1").measured(NAMES) == "1 of 2 runs"
+    assert Expression("falling(a.x)").measured(NAMES).startswith("+10 from '1' to '2'")
 
 
 @given(

@@ -149,23 +149,23 @@ def test_code_is_highlighted_and_copied(site: Path, tmp_path: Path) -> None:
     try:
         page.open((site / "index.html").as_uri())
         page.wait("document.querySelectorAll('.codehilite button').length > 2")
-        assert page.ask("document.querySelectorAll('.codehilite').length") == page.ask(
+        assert page.evaluate("document.querySelectorAll('.codehilite').length") == page.evaluate(
             "document.querySelectorAll('.codehilite button').length"
         )
-        page.ask(
+        page.evaluate(
             "Object.defineProperty(navigator, 'clipboard', { value: "
             "{ writeText: async (text) => { window.taken = text; } } })"
         )
-        page.ask("document.querySelector('.codehilite button').click()")
+        page.evaluate("document.querySelector('.codehilite button').click()")
         page.wait("window.taken !== undefined")
-        taken = page.ask("window.taken")
+        taken = page.evaluate("window.taken")
         assert taken.startswith("paceline run single/bbr3-100M-40ms-1bdp")
         assert taken.splitlines()[-1] == "paceline conformance runs/mine  # exit code 3"
         assert "BROKEN" not in taken
         page.open((site / "guide" / "sweeps.html").as_uri())
         page.wait("document.querySelectorAll('.codehilite button').length > 2")
         kinds = "[...document.querySelectorAll('.codehilite span')].map((span) => span.className)"
-        assert {"n", "kn", "s2", "c1"} <= {*page.ask(kinds)}
+        assert {"n", "kn", "s2", "c1"} <= {*page.evaluate(kinds)}
         assert page.errors == []
         if AXE.exists():
             assert page.axe(AXE) == []
@@ -185,11 +185,11 @@ def test_the_search_finds_sections_in_pages_opened_as_files(site: Path, tmp_path
     try:
         page.open((site / "guide" / "first-run.html").as_uri())
         page.wait("document.readyState === 'complete'")
-        page.ask(
+        page.evaluate(
             "{ const box = document.getElementById('find'); box.value = 'packet probe RACK-TLP';"
             " box.dispatchEvent(new Event('input')); }"
         )
-        links = page.ask("[...document.querySelectorAll('#found a')].map((a) => a.href)")
+        links = page.evaluate("[...document.querySelectorAll('#found a')].map((a) => a.href)")
         assert links
         for link in links:
             assert Path(unquote(urlsplit(link).path)).is_file()
@@ -198,11 +198,11 @@ def test_the_search_finds_sections_in_pages_opened_as_files(site: Path, tmp_path
             ("CSV", "guide/sweeps.html"),
             ("notebook", "guide/sweeps.html"),
         ):
-            page.ask(
+            page.evaluate(
                 f"{{ const box = document.getElementById('find'); box.value = '{words}';"
                 " box.dispatchEvent(new Event('input')); }"
             )
-            found = page.ask("document.querySelector('#found a').getAttribute('href')")
+            found = page.evaluate("document.querySelector('#found a').getAttribute('href')")
             assert found.partition("#")[0].endswith(first), words
         if AXE.exists():
             assert page.axe(AXE) == []

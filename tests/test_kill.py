@@ -94,9 +94,9 @@ def test_a_server_that_is_killed_leaves_runs_that_are_whole(
     chance = random.Random(f"{SEED} serve")
     record.write(tmp_path / "whole" / "record")
     (tmp_path / "whole" / "mine.txt").write_text("mine")
-    with served(tmp_path / "whole") as (_, ask):
+    with served(tmp_path / "whole") as (_, fetch):
         began = time.monotonic()
-        assert ask()["state"] == "done"
+        assert fetch()["state"] == "done"
         took = time.monotonic() - began
     complete = tree(tmp_path / "whole")
     kept = sum(file.startswith("scenario-9/") for file in complete)
@@ -105,17 +105,17 @@ def test_a_server_that_is_killed_leaves_runs_that_are_whole(
         place = tmp_path / f"killed-{nth}"
         record.write(place / "record")
         (place / "mine.txt").write_text("mine")
-        with served(place) as (process, ask):
+        with served(place) as (process, fetch):
             killer = Timer(chance.uniform(0.0, 1.1) * took, process.kill)
             killer.start()
             with suppress(OSError, HTTPException):
-                ask()
+                fetch()
             killer.join()
         left = {name: data for name, data in tree(place).items() if not BEGUN.fullmatch(name)}
         assert left.items() <= complete.items(), (SEED, nth, left.keys() - complete.keys())
         assert len(left) in (len(complete) - kept, len(complete)), (SEED, nth, sorted(left))
-        with served(place) as (_, ask):
-            assert ask()["state"] == "done"
+        with served(place) as (_, fetch):
+            assert fetch()["state"] == "done"
         ended = tree(place)
         assert complete.items() <= ended.items(), (SEED, nth, complete.keys() - ended.keys())
         # Kept a second time if it was there.
@@ -144,7 +144,7 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], A
     address = urlsplit(json.loads(said)["address"])
     headers = {"Cookie": f"paceline-{address.port}={address.query.partition('=')[2]}"}
 
-    def ask() -> Any:
+    def fetch() -> Any:
         text = paceline.check(SCENARIO, overrides={"run.duration": "0.5 s"})
         order = json.dumps({"scenario": text, "seed": 9})
         kind = {"Content-Type": "application/json"}
@@ -158,7 +158,7 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], A
         return json.loads(last.removeprefix("data: "))
 
     try:
-        yield process, ask
+        yield process, fetch
     finally:
         process.kill()
         process.communicate()

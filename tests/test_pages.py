@@ -59,9 +59,11 @@ def test_a_page_fits_and_axe_finds_nothing(shown: browser.Browser, width: int, s
     shown.wait(f"document.documentElement.scrollWidth <= {width}")
     if AXE.exists():
         assert shown.axe(AXE) == []
-    assert shown.ask("document.querySelector('h1').innerText.length") > 0
-    assert shown.ask("[...document.images].every((image) => image.complete && image.naturalWidth)")
-    if "claims" in shown.ask("location.href"):
+    assert shown.evaluate("document.querySelector('h1').innerText.length") > 0
+    assert shown.evaluate(
+        "[...document.images].every((image) => image.complete && image.naturalWidth)"
+    )
+    if "claims" in shown.evaluate("location.href"):
         # Pictures of claims are not cut: they are as wide as the page at most.
-        most = shown.ask("Math.max(...[...document.images].map((image) => image.offsetWidth))")
-        assert most <= shown.ask("document.querySelector('main').clientWidth")
+        most = shown.evaluate("Math.max(...[...document.images].map((image) => image.offsetWidth))")
+        assert most <= shown.evaluate("document.querySelector('main').clientWidth")

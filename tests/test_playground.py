@@ -115,7 +115,7 @@ def page(tmp_path: Path) -> Iterator[browser.Browser]:
 
 
 def click(page: browser.Browser, selector: str) -> None:
-    page.ask(f"document.querySelector({selector!r}).click()")
+    page.evaluate(f"document.querySelector({selector!r}).click()")
 
 
 def ran(page: browser.Browser) -> None:
@@ -126,7 +126,7 @@ EDITOR = "document.querySelector('#toml')"
 
 
 def type_in(page: browser.Browser, text: str) -> None:
-    page.ask(f"{EDITOR}.value = {text!r}; {EDITOR}.dispatchEvent(new Event('input'))")
+    page.evaluate(f"{EDITOR}.value = {text!r}; {EDITOR}.dispatchEvent(new Event('input'))")
 
 
 @needs_page
@@ -134,30 +134,30 @@ def test_each_lesson_runs_in_the_page_with_the_native_numbers(page: browser.Brow
     for nth, lesson in enumerate(LESSONS):
         click(page, f"#lessons li:nth-child({nth + 1}) button")
         for step, text in ((1, texts(lesson)[0]), (3, texts(lesson)[1])):
-            page.ask("document.body.dataset.state = ''")
+            page.evaluate("document.body.dataset.state = ''")
             click(page, f"#lesson li:nth-child({step}) button")
             ran(page)
-            assert page.ask("document.body.dataset.digest") == paceline.run(text).digest
-            assert page.ask("document.body.dataset.native") == "equal"
+            assert page.evaluate("document.body.dataset.digest") == paceline.run(text).digest
+            assert page.evaluate("document.body.dataset.native") == "equal"
         click(page, f"#lesson li:nth-child(2) button:nth-of-type({lesson['right'] + 1})")
-        said = page.ask("document.querySelector('#lesson [role=status]').textContent")
+        said = page.evaluate("document.querySelector('#lesson [role=status]').textContent")
         assert said.startswith("Right."), said
         # The picture compares with the previous run.
-        assert "previous run" in page.ask("document.querySelector('#numbers').textContent")
-        assert page.ask("document.querySelectorAll('#plots canvas').length") == 4
+        assert "previous run" in page.evaluate("document.querySelector('#numbers').textContent")
+        assert page.evaluate("document.querySelectorAll('#plots canvas').length") == 4
 
 
 @needs_page
 def test_sliders_and_text_follow_each_other(page: browser.Browser) -> None:
-    page.ask("""(() => {
+    page.evaluate("""(() => {
       const rate = document.querySelector('#slide-rate');
       rate.value = 6;
       rate.dispatchEvent(new Event('input'));
     })()""")
-    assert 'rate = "100 Mbit/s"' in page.ask(f"{EDITOR}.value")
-    type_in(page, page.ask(f"{EDITOR}.value").replace('"100 Mbit/s"', '"500 kbit/s"'))
-    assert page.ask("document.querySelector('#value-rate').textContent") == "0.5 Mbit/s"
-    page.ask("""(() => {
+    assert 'rate = "100 Mbit/s"' in page.evaluate(f"{EDITOR}.value")
+    type_in(page, page.evaluate(f"{EDITOR}.value").replace('"100 Mbit/s"', '"500 kbit/s"'))
+    assert page.evaluate("document.querySelector('#value-rate').textContent") == "0.5 Mbit/s"
+    page.evaluate("""(() => {
       const loss = document.querySelector('#slide-loss');
       loss.value = 4;
       loss.dispatchEvent(new Event('input'));
@@ -165,7 +165,7 @@ def test_sliders_and_text_follow_each_other(page: browser.Browser) -> None:
       choice.value = 'cubic';
       choice.dispatchEvent(new Event('change'));
     })()""")
-    text = page.ask(f"{EDITOR}.value")
+    text = page.evaluate(f"{EDITOR}.value")
     assert 'loss = "1 %"' in text
     assert 'cc = "cubic"' in text
     paceline.check(text)
@@ -174,10 +174,10 @@ def test_sliders_and_text_follow_each_other(page: browser.Browser) -> None:
 @needs_page
 def test_the_editor_completes_keys_and_words(page: browser.Browser) -> None:
     def options(text: str) -> list[str]:
-        page.ask(f"{EDITOR}.value = {text!r}; {EDITOR}.focus()")
-        page.ask(f"{EDITOR}.setSelectionRange({len(text)}, {len(text)})")
-        page.ask(f"{EDITOR}.dispatchEvent(new Event('input'))")
-        found: list[str] = page.ask(
+        page.evaluate(f"{EDITOR}.value = {text!r}; {EDITOR}.focus()")
+        page.evaluate(f"{EDITOR}.setSelectionRange({len(text)}, {len(text)})")
+        page.evaluate(f"{EDITOR}.dispatchEvent(new Event('input'))")
+        found: list[str] = page.evaluate(
             "[...document.querySelectorAll('#completions li b')].map((e) => e.textContent)"
         )
         return found
@@ -195,9 +195,9 @@ def test_the_editor_completes_keys_and_words(page: browser.Browser) -> None:
     first, second, *_ = options("[path]\nr")
     assert first != second
     for key in ("ArrowDown", "Enter"):
-        page.ask(f"{EDITOR}.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}' }}))")
-    assert page.ask(f"{EDITOR}.value") == f"[path]\n{second}"
-    assert page.ask("document.querySelector('#completions').hidden")
+        page.evaluate(f"{EDITOR}.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}' }}))")
+    assert page.evaluate(f"{EDITOR}.value") == f"[path]\n{second}"
+    assert page.evaluate("document.querySelector('#completions').hidden")
 
 
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -210,7 +210,7 @@ def test_axe_finds_nothing(page: browser.Browser, width: int) -> None:
     page.resize(width, 900)
     page.open(PAGE.as_uri())
     page.wait("document.body.dataset.ready")
-    page.ask("document.querySelector('#code').open = true")
+    page.evaluate("document.querySelector('#code').open = true")
     click(page, "#run")
     ran(page)
     assert page.axe(AXE) == []
@@ -218,14 +218,14 @@ def test_axe_finds_nothing(page: browser.Browser, width: int) -> None:
 
 @needs_page
 def test_a_problem_is_shown_with_its_line_and_the_page_stays_alive(page: browser.Browser) -> None:
-    good = page.ask(f"{EDITOR}.value")
+    good = page.evaluate(f"{EDITOR}.value")
     type_in(page, good.replace('cc = "bbr3"', 'cc = "bbr9"'))
     page.wait("document.body.dataset.problems === '1'")
-    said = page.ask("document.querySelector('#problems').textContent")
+    said = page.evaluate("document.querySelector('#problems').textContent")
     assert said.startswith("line "), said
     assert "bbr9" in said
     click(page, "#problems button")
-    assert "bbr9" in page.ask("getSelection().toString()")
+    assert "bbr9" in page.evaluate("getSelection().toString()")
     # Too large for a page: said before anything runs.
     type_in(page, good.replace('"5 s"', '"40000 min"'))
     page.wait("document.querySelector('#problems').textContent.includes('a page may take 500 MB')")
@@ -245,17 +245,17 @@ def test_a_problem_is_shown_with_its_line_and_the_page_stays_alive(page: browser
 
 @needs_page
 def test_a_link_holds_the_scenario_and_a_hostile_one_runs_nothing(page: browser.Browser) -> None:
-    text = page.ask(f"{EDITOR}.value") + "# mine: <b>é</b>\n"
+    text = page.evaluate(f"{EDITOR}.value") + "# mine: <b>é</b>\n"
     type_in(page, text)
     click(page, "#share")
     page.wait("location.hash.startsWith('#scenario=')")
-    link = page.ask("location.href")
+    link = page.evaluate("location.href")
     page.open(link)
     page.wait("document.body.dataset.ready")
-    assert page.ask(f"{EDITOR}.value") == text
-    assert page.ask("document.body.dataset.state") is None
+    assert page.evaluate(f"{EDITOR}.value") == text
+    assert page.evaluate("document.body.dataset.state") is None
     # 100 MB of zeros, compressed to a link of 130 kB.
-    bomb = page.ask("""(async () => {
+    bomb = page.evaluate("""(async () => {
       const stream = new Blob([new Uint8Array(1e8)]).stream();
       const small = stream.pipeThrough(new CompressionStream('deflate-raw'));
       const octets = new Uint8Array(await new Response(small).arrayBuffer());
@@ -266,7 +266,7 @@ def test_a_link_holds_the_scenario_and_a_hostile_one_runs_nothing(page: browser.
         page.open(said if said.startswith("file") else PAGE.as_uri() + said)
         page.wait("document.body.dataset.ready")
         page.wait("document.querySelector('#problems').textContent.includes('cannot be read')")
-        assert page.ask("document.body.dataset.state") is None
+        assert page.evaluate("document.body.dataset.state") is None
 
 
 @needs_page
@@ -274,13 +274,13 @@ def test_the_page_fits_a_phone_and_the_keyboard_reaches_everything(page: browser
     page.resize(390, 844)
     page.open(PAGE.as_uri())
     page.wait("document.body.dataset.ready")
-    page.ask(f"{EDITOR}.focus()")
-    page.ask(
+    page.evaluate(f"{EDITOR}.focus()")
+    page.evaluate(
         f"{EDITOR}.dispatchEvent(new KeyboardEvent('keydown', {{ key: 'Enter', ctrlKey: true }}))"
     )
     ran(page)
-    assert page.ask("document.documentElement.scrollWidth") <= 390
-    unnamed = page.ask("""[...document.querySelectorAll('button, input, select, textarea')]
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    unnamed = page.evaluate("""[...document.querySelectorAll('button, input, select, textarea')]
       .filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length)).length""")
     assert unnamed == 0
 
@@ -337,10 +337,10 @@ OWN = "document.querySelector('#own')"
 def run_own(page: browser.Browser, code: str) -> str:
     """Run a controller of the page and return the page's problems."""
     code = textwrap.dedent(code).strip()
-    page.ask(f"{OWN}.value = {json.dumps(code)}; document.body.dataset.state = ''")
+    page.evaluate(f"{OWN}.value = {json.dumps(code)}; document.body.dataset.state = ''")
     click(page, "#run")
     page.wait("['done', 'failed'].includes(document.body.dataset.state)")
-    return str(page.ask("document.querySelector('#problems').textContent"))
+    return str(page.evaluate("document.querySelector('#problems').textContent"))
 
 
 @needs_page
@@ -348,9 +348,9 @@ def test_a_controller_in_javascript_decides_as_the_same_one_in_python(
     page: browser.Browser,
 ) -> None:
     type_in(page, TWO)
-    assert run_own(page, page.ask(f"{OWN}.value")) == ""
+    assert run_own(page, page.evaluate(f"{OWN}.value")) == ""
     native = paceline.run(TWO, controllers={"mine": Mine})
-    assert page.ask("document.body.dataset.digest") == native.digest
+    assert page.evaluate("document.body.dataset.digest") == native.digest
 
 
 @needs_page
@@ -374,7 +374,7 @@ def test_what_is_wrong_with_a_controller_is_said_with_its_line(page: browser.Bro
     ):
         assert said in run_own(page, code), code
     # One that loops is stopped, and the page is as before.
-    page.ask(f"{OWN}.value = 'export default class {{ on_ack() {{ for (;;); }} }}'")
+    page.evaluate(f"{OWN}.value = 'export default class {{ on_ack() {{ for (;;); }} }}'")
     click(page, "#run")
     page.wait("!document.querySelector('#stop').hidden")
     click(page, "#stop")
@@ -402,24 +402,24 @@ def test_a_controller_reaches_no_network(page: browser.Browser) -> None:
 @needs_page
 def test_code_of_a_link_runs_only_when_asked(page: browser.Browser) -> None:
     type_in(page, TWO)
-    page.ask(f"{OWN}.value = 'export default class {{ on_ack() {{ for (;;); }} }}'")
+    page.evaluate(f"{OWN}.value = 'export default class {{ on_ack() {{ for (;;); }} }}'")
     click(page, "#share")
     page.wait("location.hash.includes('controller=')")
-    link = page.ask("location.href")
+    link = page.evaluate("location.href")
     page.open(link)
     page.wait("document.body.dataset.ready")
     page.wait(f"{OWN}.value.includes('for (;;)')")
     # The worker answers, so the loop does not run: the check finds what is wrong.
     type_in(page, TWO.replace("20 Mbit/s", "20 Mbit"))
     page.wait("document.body.dataset.problems === '1'")
-    assert page.ask("document.body.dataset.state") is None
+    assert page.evaluate("document.body.dataset.state") is None
 
 
 @needs_page
 def test_plots_fill_while_a_run_goes_on(page: browser.Browser) -> None:
     text, _ = texts(LESSONS[0])
     type_in(page, re.sub('duration = "[^"]*"', 'duration = "600 s"', text))
-    page.ask("""(() => {
+    page.evaluate("""(() => {
       window.seen = [];
       new MutationObserver(() => {
         const drawn = document.querySelectorAll('#plots canvas').length;
@@ -428,15 +428,15 @@ def test_plots_fill_while_a_run_goes_on(page: browser.Browser) -> None:
     })()""")
     click(page, "#run")
     ran(page)
-    assert len(page.ask("window.seen")) >= 2
-    assert set(page.ask("window.seen")) == {4}
+    assert len(page.evaluate("window.seen")) >= 2
+    assert set(page.evaluate("window.seen")) == {4}
 
 
 @needs_page
 def test_zooming_one_plot_zooms_all_and_is_part_of_the_link(page: browser.Browser) -> None:
     click(page, "#run")
     ran(page)
-    page.ask("""(() => {
+    page.evaluate("""(() => {
       const over = document.querySelectorAll('.u-over')[1];
       const { left, top, width } = over.getBoundingClientRect();
       const send = (target, type, part) => target.dispatchEvent(new MouseEvent(type, {
@@ -448,6 +448,6 @@ def test_zooming_one_plot_zooms_all_and_is_part_of_the_link(page: browser.Browse
     })()""")
     click(page, "#share")
     page.wait("location.hash.includes('zoom=')")
-    low, high = page.ask("location.hash.split('zoom=')[1]").split("-")
+    low, high = page.evaluate("location.hash.split('zoom=')[1]").split("-")
     assert float(low) == pytest.approx(1, abs=0.02)
     assert float(high) == pytest.approx(2, abs=0.02)

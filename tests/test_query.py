@@ -138,7 +138,7 @@ def test_an_answer_is_that_of_the_text_as_it_was_written(text: str) -> None:
     table = pl.DataFrame({"a": [1, 2, 8], "g": [1, 1, 2], "t": ["x", "y", "z"]})
     tables = {"flows": table, "queue": table.head(1)}
     expected = pl.SQLContext(dict(tables), eager=True).execute(text)
-    assert Query.read(text).ask(tables).equals(expected)
+    assert Query.read(text).execute(tables).equals(expected)
 
 
 def shipped() -> Iterator[tuple[str, frozenset[str] | None]]:
@@ -212,9 +212,9 @@ def big(rows: int) -> dict[str, pl.DataFrame]:
 def test_a_join_that_would_be_too_large_is_refused(text: str) -> None:
     query = Query.read(text)
     with pytest.raises(QueryError, match=r"joins tables to up to [0-9,]+ rows of [0-9]+ columns"):
-        query.ask(big(20_000))
+        query.execute(big(20_000))
     # With few rows it is none.
-    assert query.ask(big(10)).height <= 10
+    assert query.execute(big(10)).height <= 10
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_join_that_would_be_too_large_is_refused(text: str) -> None:
     ],
 )
 def test_a_join_of_a_table_with_few_rows_is_answered(text: str) -> None:
-    assert Query.read(text).ask(big(10_000)).height == 1
+    assert Query.read(text).execute(big(10_000)).height == 1
 
 
 def test_what_a_query_defines_is_done_once() -> None:
@@ -238,16 +238,16 @@ def test_what_a_query_defines_is_done_once() -> None:
     parts = ["x0 AS (SELECT f AS v FROM flows)"]
     again = "(SELECT v + (SELECT MAX(v) FROM {last}) - v AS v FROM {last})"
     parts += [f"{name} AS {again.format(last=last)}" for last, name in pairwise(names)]
-    answer = Query.read(f"WITH {', '.join(parts)} SELECT v FROM {names[-1]}").ask(big(1))
+    answer = Query.read(f"WITH {', '.join(parts)} SELECT v FROM {names[-1]}").execute(big(1))
     assert answer["v"].to_list() == [7]
 
 
 def test_a_query_goes_through_its_tables_so_often_and_no_more() -> None:
     inner = ", ".join(f"(SELECT COUNT(*) FROM samples x, samples y) m{n}" for n in range(60))
     query = Query.read(f"SELECT {inner} FROM flows")
-    assert query.ask(big(10)).width == 60
+    assert query.execute(big(10)).width == 60
     with pytest.raises(QueryError, match="too often"):
-        query.ask(big(2_000))
+        query.execute(big(2_000))
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def shown(tmp_path: Path) -> Iterator[browser.Browser]:
 
 @needs_browser
 def test_a_click_says_what_limited_each_flow(shown: browser.Browser) -> None:
-    shown.ask("""(() => {
+    shown.evaluate("""(() => {
       const over = document.querySelectorAll('.u-over')[1];
       const box = over.getBoundingClientRect();
       const at = { bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 9 };
@@ -226,31 +226,31 @@ def test_a_click_says_what_limited_each_flow(shown: browser.Browser) -> None:
         over.dispatchEvent(new MouseEvent(type, at));
     })()""")
     # The middle, to the pixel.
-    said = shown.ask("why.querySelector('h3').textContent")
+    said = shown.evaluate("why.querySelector('h3').textContent")
     assert said in ("At 0.999 s", "At 1.000 s", "At 1.001 s")
-    rows = shown.ask("[...why.querySelectorAll('tbody tr')].map((row) => row.innerText)")
+    rows = shown.evaluate("[...why.querySelectorAll('tbody tr')].map((row) => row.innerText)")
     assert len(rows) == 2
     assert all("pacing rate" in row or "congestion window" in row for row in rows)
-    assert shown.ask("`At ${moment.value} s`") == said
+    assert shown.evaluate("`At ${moment.value} s`") == said
     # The keyboard reaches any moment; its digits do not zoom.
-    shown.ask("moment.focus(); moment.select()")
+    shown.evaluate("moment.focus(); moment.select()")
     shown.type("0.5")
-    assert shown.ask("why.querySelector('h3').textContent") == "At 0.500 s"
-    assert shown.ask("location.hash") == ""
+    assert shown.evaluate("why.querySelector('h3').textContent") == "At 0.500 s"
+    assert shown.evaluate("location.hash") == ""
 
 
 @needs_browser
 def test_keys_and_buttons_zoom_and_the_address_keeps_it(shown: browser.Browser) -> None:
     press = "plots.dispatchEvent(new KeyboardEvent('keydown', {{ key: {!r}, bubbles: true }}))"
-    shown.ask(press.format("+"))
-    assert shown.ask("location.hash") == "#zoom=0.5000-1.5000"
-    shown.ask("document.getElementById('later').click()")
-    assert shown.ask("document.getElementById('window').textContent") == "0.750 s to 1.750 s"
-    shown.open(shown.ask("location.href"))
+    shown.evaluate(press.format("+"))
+    assert shown.evaluate("location.hash") == "#zoom=0.5000-1.5000"
+    shown.evaluate("document.getElementById('later').click()")
+    assert shown.evaluate("document.getElementById('window').textContent") == "0.750 s to 1.750 s"
+    shown.open(shown.evaluate("location.href"))
     shown.wait("document.body.dataset.drawn")
-    assert shown.ask("document.getElementById('window').textContent") == "0.750 s to 1.750 s"
-    shown.ask(press.format("0"))
-    assert shown.ask("location.hash") == ""
+    assert shown.evaluate("document.getElementById('window').textContent") == "0.750 s to 1.750 s"
+    shown.evaluate(press.format("0"))
+    assert shown.evaluate("location.hash") == ""
 
 
 @needs_browser
@@ -270,8 +270,10 @@ def test_the_report_fits_and_axe_finds_nothing(
 def test_paper_is_light_and_has_no_buttons(shown: browser.Browser) -> None:
     shown.prefer("dark", "print")
     colours = "['--ink', '--grid'].map((n) => getComputedStyle(document.body).getPropertyValue(n))"
-    assert shown.ask(colours) == ["#000", "#e8e8e8"]
-    assert shown.ask("[...document.querySelectorAll('button')].every((b) => !b.checkVisibility())")
+    assert shown.evaluate(colours) == ["#000", "#e8e8e8"]
+    assert shown.evaluate(
+        "[...document.querySelectorAll('button')].every((b) => !b.checkVisibility())"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +327,7 @@ def test_zoomed_in_each_packet_is_drawn(with_packets: paceline.Run, tmp_path: Pa
     file = with_packets.report(tmp_path / "report.html").as_uri()
     page.open(f"{file}#zoom=1.0000-1.0100")
     page.wait("document.body.dataset.drawn")
-    page.ask("document.querySelector('#packets').scrollIntoView()")
+    page.evaluate("document.querySelector('#packets').scrollIntoView()")
     flow = with_packets.packets.filter(
         (pl.col("flow") == 0)
         & pl.col("kind").is_in(packets.KINDS)
@@ -334,10 +336,10 @@ def test_zoomed_in_each_packet_is_drawn(with_packets: paceline.Run, tmp_path: Pa
     assert flow.height > 0
     page.wait(f"document.querySelector('#packets').dataset.visible === '{flow.height}'")
     said = "document.querySelector('#packets .note').innerText"
-    assert page.ask(said).startswith(f"Each of {flow.height} packets in view is drawn.")
-    page.ask("plots.dispatchEvent(new KeyboardEvent('keydown', { key: '0', bubbles: true }))")
+    assert page.evaluate(said).startswith(f"Each of {flow.height} packets in view is drawn.")
+    page.evaluate("plots.dispatchEvent(new KeyboardEvent('keydown', { key: '0', bubbles: true }))")
     page.wait(f"document.querySelector('#packets').dataset.visible !== '{flow.height}'")
-    assert "drawn as their outline" in page.ask(said)
+    assert "drawn as their outline" in page.evaluate(said)
     assert page.errors == []
     page.close()
 

@@ -28,20 +28,20 @@ from paceline.show.panels import rates
 from paceline.study.compare import compare
 from paceline.study.compare.subjects import read
 from paceline.study.sweep import Sweep
-from served import ask, order, serving
+from served import fetch, order, serving
 
 
 def test_it_lists_runs_and_sweeps(server: Server) -> None:
-    _, value = ask(server, "/api/runs")
+    _, value = fetch(server, "/api/runs")
     entries = {entry["id"]: entry for entry in value["runs"]}
     assert entries.keys() == {"one-3", "group/two-3", "grid-sweep"}
     assert entries["group/two-3"]["controllers"] == ["cubic", "reno"]
     assert entries["one-3"]["metrics"]["goodput_bps"].endswith(" Mbit/s")
     assert entries["grid-sweep"]["axes"] == ["path.rtt"]
-    status, image = ask(server, "/picture?id=grid-sweep&name=utilisation_ratio.png")
+    status, image = fetch(server, "/picture?id=grid-sweep&name=utilisation_ratio.png")
     assert status == 200
     assert image.startswith(b"\x89PNG")
-    assert b"uPlot" in ask(server, "/report?id=one-3")[1]
+    assert b"uPlot" in fetch(server, "/report?id=one-3")[1]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_it_lists_runs_and_sweeps(server: Server) -> None:
     ],
 )
 def test_what_is_not_there(server: Server, path: str, status: int) -> None:
-    assert ask(server, path)[0] == status
+    assert fetch(server, path)[0] == status
 
 
 def test_a_damaged_run_says_so_and_what_is_not_finished_is_not_there(tmp_path: Path) -> None:
@@ -108,53 +108,53 @@ def test_a_damaged_run_says_so_and_what_is_not_finished_is_not_there(tmp_path: P
         table.write_bytes(table.read_bytes()[:100])
     (tmp_path / "bent" / "run.json").write_text('{"scenario": [')
     with serving(tmp_path) as server:
-        entries = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
+        entries = {entry["id"] for entry in fetch(server, "/api/runs")[1]["runs"]}
         assert entries == {"good", "cut"}
         for path in ("/api/series?quantity=rtt_ns&id=", "/report?id="):
-            assert ask(server, path + "good")[0] == 200
+            assert fetch(server, path + "good")[0] == 200
         for path in ("/api/series?quantity=rtt_ns&id=", "/report?id="):
-            status, answer = ask(server, path + "cut")
+            status, answer = fetch(server, path + "cut")
             assert status == 404, path
             assert answer["error"].startswith("cut: "), answer
-        assert ask(server, "/report?id=bent")[0] == 404
+        assert fetch(server, "/report?id=bent")[0] == 404
 
 
 def test_it_answers_this_machine_and_its_own_page_only(server: Server) -> None:
     # A name of somebody else's that points here.
-    assert ask(server, "/api/runs", headers={"Host": "evil.example"})[0] == 403
+    assert fetch(server, "/api/runs", headers={"Host": "evil.example"})[0] == 403
     wish = order({"run.duration": "1 s"})
     for path in ("/api/run", "/api/check", "/api/delete"):
-        assert ask(server, path, wish, {"Origin": "http://evil.example"})[0] == 403
-        assert ask(server, path, wish, {"Origin": "null"})[0] == 403
-    assert ask(server, "/api/runs", headers={"Origin": "http://evil.example"})[0] == 403
+        assert fetch(server, path, wish, {"Origin": "http://evil.example"})[0] == 403
+        assert fetch(server, path, wish, {"Origin": "null"})[0] == 403
+    assert fetch(server, "/api/runs", headers={"Origin": "http://evil.example"})[0] == 403
     for site in ("cross-site", "same-site"):
-        assert ask(server, "/api/runs", headers={"Sec-Fetch-Site": site})[0] == 403
-    assert ask(server, "/api/run", wish, {"Content-Type": "text/plain"})[0] == 400
-    assert ask(server, "/api/run", {"id": "one-3"})[0] == 400
+        assert fetch(server, "/api/runs", headers={"Sec-Fetch-Site": site})[0] == 403
+    assert fetch(server, "/api/run", wish, {"Content-Type": "text/plain"})[0] == 400
+    assert fetch(server, "/api/run", {"id": "one-3"})[0] == 400
     wrong = wish["scenario"].replace("\nrate =", "\nrat =", 1)
-    status, value = ask(server, "/api/run", {"scenario": wrong})
+    status, value = fetch(server, "/api/run", {"scenario": wrong})
     assert status == 400
     assert "did you mean `rate`?" in value["error"]
-    problems = ask(server, "/api/check", {"scenario": wrong})[1]["problems"]
+    problems = fetch(server, "/api/check", {"scenario": wrong})[1]["problems"]
     line = wrong.splitlines().index(next(li for li in wrong.splitlines() if li.startswith("rat ")))
     assert problems[0]["line"] == line + 1
     assert problems[0]["hint"].startswith("did you mean `rate`?")
-    assert ask(server, "/api/check", wish)[1] == {"problems": []}
+    assert fetch(server, "/api/check", wish)[1] == {"problems": []}
 
 
 def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> None:
     origin = {"Origin": server.origin}
     wish = order({"path.rate": "5 Mbit/s"}, seed=9)
-    status, job = ask(server, "/api/run", wish, origin)
+    status, job = fetch(server, "/api/run", wish, origin)
     assert status == 200
-    text = ask(server, f"/api/jobs/{job['job']}/events")[1].decode()
+    text = fetch(server, f"/api/jobs/{job['job']}/events")[1].decode()
     messages = [json.loads(line.removeprefix("data: ")) for line in text.split("\n\n") if line]
     assert [message["version"] for message in messages] == sorted(m["version"] for m in messages)
     last = messages[-1]
     assert last["backend"] == "sim"
     # A sixteenth ends before the second flow starts, and is no scenario: a quarter, all, kept.
     assert (last["state"], last["version"]) == ("done", 3)
-    assert ask(server, f"/api/series?quantity=rtt_ns&id=job:{job['job']}")[1]["end"] == 2
+    assert fetch(server, f"/api/series?quantity=rtt_ns&id=job:{job['job']}")[1]["end"] == 2
     # It is in the folder, and no longer in memory.
     assert server.jobs.get(job["job"]).run is None
     kept = paceline.Run.read(folder / last["id"])
@@ -163,24 +163,24 @@ def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> Non
 
 
 def test_scenarios_to_start_from(server: Server) -> None:
-    basis = ask(server, "/api/basis")[1]
+    basis = fetch(server, "/api/basis")[1]
     assert {"bbr3", "cubic"} <= set(basis["controllers"])
     assert "path" in basis["schema"]["properties"]
     names = [scenario["name"] for scenario in basis["scenarios"]]
     assert "bbr3/four-flows-50M-40ms-1bdp" in names
-    first = ask(server, "/api/scenario?shipped=" + quote(names[0]))[1]
+    first = fetch(server, "/api/scenario?shipped=" + quote(names[0]))[1]
     assert (first["seed"], first["backend"]) == (None, "sim")
-    assert ask(server, "/api/check", {"scenario": first["text"]})[1] == {"problems": []}
-    template = ask(server, "/api/scenario?shipped=")[1]["text"]
-    assert ask(server, "/api/check", {"scenario": template})[1] == {"problems": []}
+    assert fetch(server, "/api/check", {"scenario": first["text"]})[1] == {"problems": []}
+    template = fetch(server, "/api/scenario?shipped=")[1]["text"]
+    assert fetch(server, "/api/check", {"scenario": template})[1] == {"problems": []}
 
 
 def test_two_runs_are_compared_by_name(server: Server) -> None:
-    between = ask(server, "/api/compare?old=one-3&new=" + quote("group/two-3"))[1]
+    between = fetch(server, "/api/compare?old=one-3&new=" + quote("group/two-3"))[1]
     assert [each["key"] for each in between["settings"]] == ["flows.cc"]
     named = {each["name"]: each for each in between["metrics"]}
     assert named["goodput_bps"]["old"].endswith("Mbit/s")
-    same = ask(server, "/api/compare?old=one-3&new=one-3")[1]
+    same = fetch(server, "/api/compare?old=one-3&new=one-3")[1]
     assert same["settings"] == []
     assert {each["change_ratio"] for each in same["metrics"]} <= {0.0, None}
 
@@ -195,8 +195,8 @@ def test_repeats_beside_two_runs_say_how_sure_a_difference_is(tmp_path: Path) ->
     other.write(tmp_path / "cubic" / "seed-7")
     old, new = (quote(f"{cc}/seed-2", safe="") for cc in ("bbr3", "cubic"))
     with serving(tmp_path) as server:
-        between = ask(server, f"/api/compare?old={old}&new={new}")[1]
-        again = ask(server, f"/api/compare?old={old}&new={quote('bbr3/seed-3', safe='')}")[1]
+        between = fetch(server, f"/api/compare?old={old}&new={new}")[1]
+        again = fetch(server, f"/api/compare?old={old}&new={quote('bbr3/seed-3', safe='')}")[1]
     assert described.wrong(between, pages.Between) == []
     assert between["runs"] == [6, 6]
     sides = [read(tmp_path / "bbr3"), read(tmp_path / "cubic")]
@@ -218,9 +218,9 @@ def test_a_run_and_its_repeats_have_a_verdict_in_a_sentence(tmp_path: Path) -> N
         run = paceline.run(SCENARIO + expect, seed=seed)
         run.write(tmp_path / "six" / f"seed-{seed}")
     with serving(tmp_path) as server:
-        alone = ask(server, "/api/side?id=six%2Fseed-1")[1]
-        side = ask(server, "/api/side?id=six%2Fseed-1&repeats=yes")[1]
-        assert ask(server, "/api/side?id=six")[0] == 404
+        alone = fetch(server, "/api/side?id=six%2Fseed-1")[1]
+        side = fetch(server, "/api/side?id=six%2Fseed-1&repeats=yes")[1]
+        assert fetch(server, "/api/side?id=six")[0] == 404
     for told in (alone, side):
         assert described.wrong(told, pages.Side) == []
         assert told["failed"]
@@ -241,7 +241,7 @@ def test_a_folder_gets_another_name(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
 
         def rename(name: str, new: str) -> tuple[int, Any]:
-            return ask(server, "/api/rename", {"id": name, "name": new})
+            return fetch(server, "/api/rename", {"id": name, "name": new})
 
         assert rename("one", "uno") == (200, "uno")
         assert rename("deep/er", "../../x") == (200, "deep/x")
@@ -251,8 +251,8 @@ def test_a_folder_gets_another_name(tmp_path: Path) -> None:
             assert (status, "rename" in answer["error"] or "choose" in answer["error"]) == (400, 1)
         for name in ("one", "..", ".", "", "/", "fe", "nothing", "deep/../uno"):
             assert rename(name, "z")[0] == 404, name
-        assert ask(server, "/api/rename", {"id": "uno"})[0] == 400
-        left = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
+        assert fetch(server, "/api/rename", {"id": "uno"})[0] == 400
+        left = {entry["id"] for entry in fetch(server, "/api/runs")[1]["runs"]}
     assert left == {"uno", "two", "deep/x", "few/seed-1", "few/seed-2"}
 
 
@@ -261,10 +261,10 @@ def test_the_same_run_again_is_the_one_that_is_there(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         ids = []
         for body in (wish, wish, order({"run.duration": "2 s"}, seed=1, name="my/run")):
-            job = ask(server, "/api/run", body)[1]
-            events = ask(server, f"/api/jobs/{job['job']}/events")[1].decode()
+            job = fetch(server, "/api/run", body)[1]
+            events = fetch(server, f"/api/jobs/{job['job']}/events")[1].decode()
             ids.append(json.loads(events.strip().splitlines()[-1].removeprefix("data: "))["id"])
-        assert ask(server, "/api/run", wish | {"name": 3})[0] == 400
+        assert fetch(server, "/api/run", wish | {"name": 3})[0] == 400
     assert ids == ["my-run", "my-run", "my-run-2"]
 
 
@@ -279,15 +279,15 @@ def test_a_shorter_run_has_no_throughput_after_its_end() -> None:
 
 
 def test_a_point_of_a_sweep_leads_to_its_run(server: Server, folder: Path) -> None:
-    found = ask(server, "/api/points?id=grid-sweep")[1]
+    found = fetch(server, "/api/points?id=grid-sweep")[1]
     assert described.wrong(found, pages.Points) == []
     assert [point["place"] for point in found["points"]] == [["10 ms"], ["20 ms"]]
     sweep = Sweep.read(folder / "grid-sweep")
     metric = "queue_p95_ns"
-    found = ask(server, f"/api/points?id=grid-sweep&metric={metric}")[1]
+    found = fetch(server, f"/api/points?id=grid-sweep&metric={metric}")[1]
     assert [point["mean"] for point in found["points"]] == sweep.runs[metric].to_list()
     path = f"/api/scenario?sweep=grid-sweep&point=1&seed={sweep.grid.seeds[0]}"
-    scenario = ask(server, path)[1]
+    scenario = fetch(server, path)[1]
     again = paceline.run(scenario["text"], seed=scenario["seed"])
     assert again.scenario == sweep.scenario
     assert again.metrics[metric] == sweep.runs[metric][1]
@@ -376,13 +376,13 @@ def test_only_what_a_command_wrote_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "ours")
     with serving(tmp_path) as server:
         for name in ("with-notes", "changed", "with-folder", "with-link", "by-hand"):
-            status, answer = ask(server, "/api/delete", {"id": name})
+            status, answer = fetch(server, "/api/delete", {"id": name})
             assert (status, "left unchanged" in answer["error"]) == (400, True), answer
             assert str(tmp_path) not in answer["error"]
         for name in ("link", "..", "nothing", "ours/../ours"):
-            assert ask(server, "/api/delete", {"id": name})[0] == 404
-        assert ask(server, "/api/delete", {"id": "ours"})[0] == 200
-        left = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
+            assert fetch(server, "/api/delete", {"id": name})[0] == 404
+        assert fetch(server, "/api/delete", {"id": "ours"})[0] == 200
+        left = {entry["id"] for entry in fetch(server, "/api/runs")[1]["runs"]}
     assert left == {"with-notes", "changed", "with-folder", "with-link", "by-hand"}
     assert {path.name for path in tmp_path.iterdir()} == left | {"link"}
 
@@ -397,17 +397,17 @@ def test_what_was_emulated_is_emulated_again(tmp_path: Path) -> None:
     paceline.run(text, backend="emu").write(tmp_path / "emulated")
     with serving(tmp_path) as server:
         # What only the simulator does is said to be so.
-        found = ask(server, "/api/scenario?id=emulated")[1]
+        found = fetch(server, "/api/scenario?id=emulated")[1]
         assert (found["seed"], found["backend"]) == (3, "emu")
         wish = {"scenario": found["text"].replace('"cubic"', '"bbr3"'), "backend": "emu"}
-        status, value = ask(server, "/api/run", wish)
+        status, value = fetch(server, "/api/run", wish)
         assert status == 400
         assert "bbr3" in value["error"]
         settings = {"path.rate": "5 Mbit/s", "run.duration": "1 s"}
         slow = {"scenario": paceline.check(found["text"], overrides=settings), "backend": "emu"}
-        status, job = ask(server, "/api/run", slow)
+        status, job = fetch(server, "/api/run", slow)
         assert (status, job["backend"]) == (200, "emu")
-        text = ask(server, f"/api/jobs/{job['job']}/events")[1].decode()
+        text = fetch(server, f"/api/jobs/{job['job']}/events")[1].decode()
         last = json.loads(text.strip().split("\n\n")[-1].removeprefix("data: "))
         # It is run once: no part of it is shown before.
         assert (last["state"], last["version"]) == ("done", 2), last

@@ -24,7 +24,7 @@ from paceline.errors import StoreError
 from paceline.serve import limits
 from paceline.serve.server import Server
 from paceline.study.sweep import Plan, execute
-from served import ask, call, cookie, order, serving
+from served import call, cookie, fetch, order, serving
 
 
 def raw(server: Server, text: bytes) -> bytes:
@@ -94,7 +94,7 @@ def test_the_token_becomes_a_cookie(server: Server, monkeypatch: pytest.MonkeyPa
         return False
 
     monkeypatch.setattr("paceline.serve.server.hmac.compare_digest", compare)
-    assert ask(server, "/")[0] == 403
+    assert fetch(server, "/")[0] == 403
     assert compared == [(server.token.encode(), server.token.encode())]
 
 
@@ -137,7 +137,7 @@ def test_what_is_half_sent_is_given_up(folder: Path, monkeypatch: pytest.MonkeyP
         assert raw(server, whole).startswith(b"HTTP/1.1 200")
         length = ("Content-Type: application/json", "Content-Length: 100")
         assert raw(server, request(server, "/api/run", *length, method="POST") + b"{") == b""
-        assert ask(server, "/api/runs")[0] == 200
+        assert fetch(server, "/api/runs")[0] == 200
 
 
 def test_what_nobody_takes_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def test_connections_and_threads_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CONNECTIONS", 20)
     with serving(folder) as server:
-        ask(server, "/api/runs")
+        fetch(server, "/api/runs")
         wait_until(lambda: server.connections == 0)
         before = threading.active_count()
         held = []
@@ -184,7 +184,7 @@ def test_connections_and_threads_are_bounded(folder: Path, monkeypatch: pytest.M
         for connection in held:
             connection.close()
         wait_until(lambda: server.connections == 0)
-        assert ask(server, "/api/runs")[0] == 200
+        assert fetch(server, "/api/runs")[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -217,14 +217,14 @@ def test_connections_and_threads_are_bounded(folder: Path, monkeypatch: pytest.M
 )
 def test_orders_that_are_none(server: Server, body: bytes) -> None:
     try:
-        status = ask(server, "/api/run", body)[0]
+        status = fetch(server, "/api/run", body)[0]
     except ConnectionError:
         # What is too long may be refused before all of it is sent.
         assert len(body) > limits.BODY_BYTES
     else:
         assert status in (400, 404), status
     assert server.jobs.running() == 0
-    assert ask(server, "/api/runs")[0] == 200
+    assert fetch(server, "/api/runs")[0] == 200
 
 
 def test_a_page_cannot_name_a_file(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_page_cannot_name_a_file(tmp_path: Path) -> None:
     with serving(root) as server:
         for text in (traced, traced.replace(str(secret), "/dev/zero")):
             for way in ("/api/run", "/api/check"):
-                status, answer = ask(server, way, {"scenario": text})
+                status, answer = fetch(server, way, {"scenario": text})
                 assert status == (400 if way == "/api/run" else 200), answer
                 assert "20228" not in json.dumps(answer)
                 assert "files are not read here" in json.dumps(answer)
@@ -270,18 +270,18 @@ def test_links_and_fifos_are_not_followed(tmp_path: Path) -> None:
             else:
                 os.mkfifo(place / name)
     with serving(root) as server:
-        entries = {entry["id"]: entry for entry in ask(server, "/api/runs")[1]["runs"]}
+        entries = {entry["id"]: entry for entry in fetch(server, "/api/runs")[1]["runs"]}
         odd = {f"{kind}-{name}" for kind in ("link", "fifo") for name in TOUCHED}
         assert entries.keys() == {"good", "sweep"} | odd
         for name in ("x.png", "y.png"):
-            assert ask(server, f"/picture?id=sweep&name={name}")[0] == 404
+            assert fetch(server, f"/picture?id=sweep&name={name}")[0] == 404
         for name in ("link", "up", "up/outside/run", *odd, "link-run.json", "fifo-run.json"):
-            assert ask(server, f"/report?id={quote(name)}")[0] == 404, name
+            assert fetch(server, f"/report?id={quote(name)}")[0] == 404, name
         for name in ("link-samples.parquet", "fifo-flows.parquet"):
-            assert ask(server, f"/api/series?quantity=rtt_ns&id={name}")[0] == 404
+            assert fetch(server, f"/api/series?quantity=rtt_ns&id={name}")[0] == 404
         for name in ("link-scenario.toml", "fifo-scenario.toml", "link"):
-            assert ask(server, f"/api/scenario?id={name}")[0] == 404
-        assert ask(server, "/report?id=good")[0] == 200
+            assert fetch(server, f"/api/scenario?id={name}")[0] == 404
+        assert fetch(server, "/report?id=good")[0] == 200
 
 
 TOUCHED = ("scenario.toml", "flows.parquet", "samples.parquet")
@@ -318,19 +318,19 @@ def test_odd_names_and_files_break_nothing(tmp_path: Path) -> None:
     grid = {"schema": 1, "scenario": "x", "axes": [axis] * 12, "seeds": [1], "metrics": []}
     (root / "grid" / "sweep.json").write_text(json.dumps(grid | {"failed": 0, "overrides": []}))
     with serving(root) as server:
-        status, value = ask(server, "/api/runs")
+        status, value = fetch(server, "/api/runs")
         entries = {entry["id"] for entry in value["runs"]}
         assert status == 200
         assert {"good", "a[1]", "a1", "*", "käse", "halves"} <= entries
         assert entries.isdisjoint(
             {"deep", "leak", "list", "metrics", "flows", "seed", "beyond", "\udcff"}
         )
-        assert ask(server, f"/report?id={quote('a[1]')}")[0] == 200
+        assert fetch(server, f"/report?id={quote('a[1]')}")[0] == 200
         for name in ("a[1]", "*", "käse"):
-            assert ask(server, f"/api/series?quantity=rtt_ns&id={quote(name)}")[0] == 200, name
+            assert fetch(server, f"/api/series?quantity=rtt_ns&id={quote(name)}")[0] == 200, name
         for name in files:
             for path in ("/report?id=", "/api/series?quantity=rtt_ns&id="):
-                status, answer = ask(server, path + name)
+                status, answer = fetch(server, path + name)
                 assert status in (200, 404), (path, name, answer)
                 assert status == 200 or SECRET[:6] not in json.dumps(answer)
                 assert status == 200 or str(tmp_path) not in json.dumps(answer)
@@ -347,16 +347,16 @@ def test_a_table_of_other_columns_or_too_many_rows_is_refused(
     samples.select(x=pl.lit(1)).write_parquet(tmp_path / "none" / "samples.parquet")
     with serving(tmp_path) as server:
         for name in ("text", "none"):
-            assert ask(server, f"/api/series?quantity=rtt_ns&id={name}")[0] == 404, name
-            assert ask(server, f"/report?id={name}")[0] == 404, name
-        assert ask(server, "/report?id=good")[0] == 200
+            assert fetch(server, f"/api/series?quantity=rtt_ns&id={name}")[0] == 404, name
+            assert fetch(server, f"/report?id={name}")[0] == 404, name
+        assert fetch(server, "/report?id=good")[0] == 200
         monkeypatch.setattr(limits, "ROWS", samples.height - 1)
-        status, answer = ask(server, "/report?id=good")
+        status, answer = fetch(server, "/report?id=good")
         assert (status, f"{samples.height:,} rows, some" in answer["error"]) == (404, True)
         monkeypatch.undo()
-        assert ask(server, "/report?id=good")[0] == 200
+        assert fetch(server, "/report?id=good")[0] == 200
         monkeypatch.setattr(memory, "limit", lambda: 10_000)
-        status, answer = ask(server, "/report?id=good")
+        status, answer = fetch(server, "/report?id=good")
         assert (status, "10.00 kB are read" in answer["error"]) == (404, True), answer
 
 
@@ -365,8 +365,8 @@ def test_a_job_that_takes_too_long_ends(folder: Path, monkeypatch: pytest.Monkey
     before = set(folder.iterdir())
     long = order({"run.duration": "100000 s"}, seed=4)
     with serving(folder) as server:
-        number = ask(server, "/api/run", long)[1]["job"]
-        text = ask(server, f"/api/jobs/{number}/events")[1].decode()
+        number = fetch(server, "/api/run", long)[1]["job"]
+        text = fetch(server, f"/api/jobs/{number}/events")[1].decode()
     last = json.loads(text.strip().split("\n\n")[-1].removeprefix("data: "))
     assert last["state"] == "failed"
     assert last["message"].startswith("it took longer than 0 s"), last
@@ -381,18 +381,18 @@ def test_jobs_are_bounded_and_can_be_given_up(
     before = set(folder.iterdir())
     long = order({"run.duration": "100000 s"}, seed=4)
     with serving(folder) as server:
-        running, waiting = (ask(server, "/api/run", long)[1]["job"] for _ in range(2))
-        status, answer = ask(server, "/api/run", long)
+        running, waiting = (fetch(server, "/api/run", long)[1]["job"] for _ in range(2))
+        status, answer = fetch(server, "/api/run", long)
         assert (status, answer["error"][:14]) == (429, "2 runs are alr")
         assert server.jobs.running() == 2
         for number in (waiting, running):
-            assert ask(server, f"/api/jobs/{number}/stop", {})[0] == 200
-            text = ask(server, f"/api/jobs/{number}/events")[1].decode()
+            assert fetch(server, f"/api/jobs/{number}/stop", {})[0] == 200
+            text = fetch(server, f"/api/jobs/{number}/events")[1].decode()
             assert json.loads(text.strip().rpartition("data: ")[2])["state"] == "stopped"
         # A third begins, and of those that have ended only one is kept.
-        third = ask(server, "/api/run", long)[1]["job"]
+        third = fetch(server, "/api/run", long)[1]["job"]
         assert [
-            ask(server, f"/api/jobs/{number}/stop", {})[0] for number in (running, waiting)
+            fetch(server, f"/api/jobs/{number}/stop", {})[0] for number in (running, waiting)
         ] == [404, 200]
         # It is at work when the server ends.
         assert server.jobs.get(third).state == "running"
@@ -408,8 +408,8 @@ def test_a_run_that_cannot_be_kept_names_no_place(
 
     monkeypatch.setattr("paceline.serve.jobs.store.keep", refuse)
     with serving(folder) as server:
-        job = ask(server, "/api/run", order({"run.duration": "0.5 s"}))[1]["job"]
-        text = ask(server, f"/api/jobs/{job}/events")[1].decode()
+        job = fetch(server, "/api/run", order({"run.duration": "0.5 s"}))[1]["job"]
+        text = fetch(server, f"/api/jobs/{job}/events")[1].decode()
     last = json.loads(text.strip().rpartition("data: ")[2])
     assert (last["state"], last["message"]) == (
         "failed",

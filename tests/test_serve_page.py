@@ -37,7 +37,7 @@ ASKED = """performance.getEntriesByType('resource').map((r) => r.name)
 
 def pick(page: browser.Browser, name: str) -> None:
     """Choose a run of the list."""
-    page.ask(
+    page.evaluate(
         f"[...document.querySelectorAll('#runs b')].find((b) => b.textContent === {name!r}).click()"
     )
 
@@ -49,11 +49,11 @@ def test_zooming_fetches_finer_data_and_nothing_twice(
     page.open(f"{server.address}#run=one-3&show=rtt_ns")
     page.wait("document.body.dataset.ready === 'yes'")
     # Time for whatever else it would ask for.
-    page.ask("new Promise((done) => setTimeout(done, 300))")
-    (first,) = page.ask(ASKED)
+    page.evaluate("new Promise((done) => setTimeout(done, 300))")
+    (first,) = page.evaluate(ASKED)
     assert "from=" not in first
-    turn = int(page.ask("document.body.dataset.drawn"))
-    page.ask("""(() => {
+    turn = int(page.evaluate("document.body.dataset.drawn"))
+    page.evaluate("""(() => {
       const over = document.querySelector('.u-over');
       const box = over.getBoundingClientRect();
       const at = { clientX: box.left + box.width / 2, clientY: box.top + 20, bubbles: true };
@@ -61,8 +61,8 @@ def test_zooming_fetches_finer_data_and_nothing_twice(
         over.dispatchEvent(new WheelEvent('wheel', { ...at, deltaY: -1, cancelable: true }));
     })()""")
     page.wait(f"Number(document.body.dataset.drawn) > {turn}")
-    page.ask("new Promise((done) => setTimeout(done, 500))")
-    asked = page.ask(ASKED)
+    page.evaluate("new Promise((done) => setTimeout(done, 500))")
+    asked = page.evaluate(ASKED)
     # Ten times 0.8 of the 2 s round their middle, and half of that on both sides.
     start, end = (float(part.partition("=")[2]) for part in asked[-1].split("&")[-2:])
     shown = 2 * 0.8**10
@@ -83,13 +83,13 @@ def test_a_run_that_is_not_to_be_trusted_says_so(
         (place / "run.json").write_text(json.dumps(said))
         page.open(f"{server.address}#run=one-3&show=rtt_ns")
         page.wait("document.body.dataset.ready === 'yes'")
-        assert page.ask("untrusted.hidden && getComputedStyle(untrusted).display === 'none'")
+        assert page.evaluate("untrusted.hidden && getComputedStyle(untrusted).display === 'none'")
         page.open(f"{server.address}#run=one-3&run=late&show=rtt_ns")
         page.wait("document.body.dataset.ready === 'yes'")
-        assert page.ask("untrusted.checkVisibility()")
-        assert page.ask("untrusted.innerText").endswith("late: packets left late")
+        assert page.evaluate("untrusted.checkVisibility()")
+        assert page.evaluate("untrusted.innerText").endswith("late: packets left late")
         marks = "[...document.querySelectorAll('em')].map((mark) => mark.title)"
-        assert page.ask(marks) == ["packets left late"] * 2
+        assert page.evaluate(marks) == ["packets left late"] * 2
         page.screenshot(tmp_path / "untrusted.png")
     finally:
         shutil.rmtree(place)
@@ -99,20 +99,20 @@ def test_a_run_that_is_not_to_be_trusted_says_so(
 def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: Path) -> None:
     page.open(server.address)
     page.wait("document.body.dataset.ready === 'yes'")
-    count = int(page.ask("document.querySelectorAll('#runs li').length"))
-    page.ask("filter.value = 'cubic'; filter.dispatchEvent(new Event('input'))")
-    left = page.ask("[...document.querySelectorAll('#runs b')].map((b) => b.textContent)")
+    count = int(page.evaluate("document.querySelectorAll('#runs li').length"))
+    page.evaluate("filter.value = 'cubic'; filter.dispatchEvent(new Event('input'))")
+    left = page.evaluate("[...document.querySelectorAll('#runs b')].map((b) => b.textContent)")
     assert left == ["group/two-3"]
-    page.ask("filter.value = ''; filter.dispatchEvent(new Event('input'))")
+    page.evaluate("filter.value = ''; filter.dispatchEvent(new Event('input'))")
     # What is there already is shown.
-    assert len(page.ask("[...document.querySelectorAll('#runs .chosen b')]")) == 1
+    assert len(page.evaluate("[...document.querySelectorAll('#runs .chosen b')]")) == 1
     pick(page, "one-3")
-    page.ask("document.querySelector('[aria-label=\"lay over: group/two-3\"]').click()")
+    page.evaluate("document.querySelector('[aria-label=\"lay over: group/two-3\"]').click()")
     # The focus stays where it was.
     titles = "[...document.querySelectorAll('.u-title')].map((t) => t.textContent)"
     columns = "document.querySelectorAll('#table tr:first-child th').length"
     page.wait(f"{titles}.length === 3 && {columns} === 4")
-    assert page.ask(titles)[:2] == ["Throughput", "Round-trip time"]
+    assert page.evaluate(titles)[:2] == ["Throughput", "Round-trip time"]
     # The plots hold ink of both runs' colours.
     ink = """(() => {
       const canvas = document.querySelectorAll('.plot canvas')[1];
@@ -125,47 +125,47 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
       }
       return [blue, orange];
     })()"""
-    assert min(page.ask(ink)) > 100
+    assert min(page.evaluate(ink)) > 100
     page.screenshot(tmp_path / "laid-over.png")
 
     # What differs is named.
     page.wait("verdict.textContent")
-    assert "Settings that differ: flows.cc: bbr3, reno to cubic, reno." in page.ask(
+    assert "Settings that differ: flows.cc: bbr3, reno to cubic, reno." in page.evaluate(
         "verdict.textContent"
     )
-    assert page.ask("document.querySelector('#table tr').innerText").endswith("Change")
+    assert page.evaluate("document.querySelector('#table tr').innerText").endswith("Change")
 
     # One run is changed and run again; what is wrong is said at its line.
     pick(page, "one-3")
     page.wait("!document.getElementById('manage').hidden")
-    page.ask("document.getElementById('change').click()")
+    page.evaluate("document.getElementById('change').click()")
     page.wait("toml.value.includes('share a small')")
     type_ = "toml.value = toml.value.replace(/{}/, '{}'); toml.dispatchEvent(new Event('input'))"
-    page.ask(type_.format(r"\nrate = ", r"\nrat = "))
+    page.evaluate(type_.format(r"\nrate = ", r"\nrat = "))
     page.wait("!problems.hidden")
-    assert "did you mean `rate`?" in page.ask("problems.innerText")
+    assert "did you mean `rate`?" in page.evaluate("problems.innerText")
     if AXE.exists():
         assert page.axe(AXE) == []
-    page.ask("document.getElementById('run').click()")
+    page.evaluate("document.getElementById('run').click()")
     page.wait("document.body.dataset.job === 'failed'")
-    page.ask(type_.format(r"\nrat = ", r"\nrate = "))
+    page.evaluate(type_.format(r"\nrat = ", r"\nrate = "))
     page.wait("problems.hidden")
-    page.ask(type_.format('duration = "[^"]*"', 'duration = "20 s"'))
-    page.ask("document.getElementById('run').click()")
+    page.evaluate(type_.format('duration = "[^"]*"', 'duration = "20 s"'))
+    page.evaluate("document.getElementById('run').click()")
     page.wait("document.body.dataset.job === 'done'")
-    assert page.ask("document.querySelectorAll('#runs li').length") == count + 1
+    assert page.evaluate("document.querySelectorAll('#runs li').length") == count + 1
     page.wait(f"{columns} === 4")
     # It is deleted when that is asked for, and nothing else is.
-    pick(page, page.ask("state.textContent").removeprefix("done: "))
+    pick(page, page.evaluate("state.textContent").removeprefix("done: "))
     page.wait("!document.getElementById('manage').hidden")
-    page.ask("window.confirm = () => true; document.getElementById('delete').click()")
+    page.evaluate("window.confirm = () => true; document.getElementById('delete').click()")
     page.wait(f"document.querySelectorAll('#runs li').length === {count}")
 
     page.open(f"{server.address}#run=grid-sweep")
     links = "[...document.querySelectorAll('#pictures a')]"
     page.wait(f"{links}.length === 2")
     loads = f"{links}.map((link) => fetch(link.href).then(({{ ok }}) => ok))"
-    assert page.ask(f"Promise.all({loads})") == [True, True]
+    assert page.evaluate(f"Promise.all({loads})") == [True, True]
 
 
 @needs_browser
@@ -180,18 +180,18 @@ def test_repeats_are_together_and_six_metrics_come_first(
         page.wait("document.body.dataset.ready === 'yes'")
         page.wait("document.querySelectorAll('#table td').length > 6")
         names = "[...document.querySelectorAll('#runs details b')].map((b) => b.textContent)"
-        assert page.ask(names) == ["ten/seed-9", "ten/seed-10", "ten/seed-11"]
+        assert page.evaluate(names) == ["ten/seed-9", "ten/seed-10", "ten/seed-11"]
         listed = "[...document.querySelectorAll('#runs > li > button')].map((b) => b.innerText)"
-        assert page.ask(listed) == [
+        assert page.evaluate(listed) == [
             "one-3\nbbr3, reno · 2 flows · seed 3",
             "ten\n3 repeats · bbr3, reno · 2 flows",
         ]
-        assert page.ask("document.querySelector('#runs details').open")
+        assert page.evaluate("document.querySelector('#runs details').open")
         shown = (
             "[...document.querySelectorAll('#table tr')].filter((row) => row.offsetHeight > 0)"
             ".map((row) => row.cells[0].textContent)"
         )
-        assert page.ask(shown) == [
+        assert page.evaluate(shown) == [
             "Link used",
             "Goodput",
             "Median RTT",
@@ -199,10 +199,10 @@ def test_repeats_are_together_and_six_metrics_come_first(
             "Packets retransmitted",
             "Jain's index, second half",
         ]
-        assert re.fullmatch(r"All \d+ metrics", page.ask("more.textContent"))
-        page.ask("more.click()")
-        assert len(page.ask(shown)) == int(page.ask("more.textContent").split()[1])
-        assert page.ask("more.getAttribute('aria-expanded')") == "true"
+        assert re.fullmatch(r"All \d+ metrics", page.evaluate("more.textContent"))
+        page.evaluate("more.click()")
+        assert len(page.evaluate(shown)) == int(page.evaluate("more.textContent").split()[1])
+        assert page.evaluate("more.getAttribute('aria-expanded')") == "true"
         if AXE.exists():
             assert page.axe(AXE) == []
         assert page.errors == []
@@ -224,28 +224,30 @@ def test_plots_come_first_and_nothing_is_cut(
         page.wait("document.body.dataset.ready === 'yes'")
         pick(page, "five")
         page.wait("title.textContent === 'five (5 repeats)' && verdict.textContent")
-        assert re.match("bbr3 and reno: [0-9.]+ % of the link used", page.ask("verdict.innerText"))
+        assert re.match(
+            "bbr3 and reno: [0-9.]+ % of the link used", page.evaluate("verdict.innerText")
+        )
         spread = "document.querySelector('#table td').innerText"
         page.wait(f"{spread}.includes(' to ')")
         tops = "['verdict', 'plots', 'metrics'].map((id) => window[id].offsetTop)"
-        found = page.ask(tops)
+        found = page.evaluate(tops)
         assert found == sorted(found)
         # Beside it a run, whose name is without its hash; each run has its plots, to one scale.
-        page.ask(
+        page.evaluate(
             "document.querySelector('[aria-label=\"lay over: "
             "a-scenario+with.settings=in.its.name\"]').click()"
         )
         page.wait("document.querySelectorAll('#table tr:first-child th').length === 4")
-        page.ask("apart.click()")
+        page.evaluate("apart.click()")
         page.wait("document.querySelectorAll('.plot').length === 18")
-        page.ask("new Promise((done) => setTimeout(done, 100))")
+        page.evaluate("new Promise((done) => setTimeout(done, 100))")
         cut = """[...document.querySelectorAll('main *')].filter((e) =>
             e.getBoundingClientRect().right > document.documentElement.clientWidth + 1
             || e.scrollWidth > e.clientWidth + 1
                 && /auto|scroll/.test(getComputedStyle(e).overflowX))
             .map((e) => e.outerHTML.slice(0, 80))"""
-        assert page.ask(cut) == []
-        assert page.ask("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(cut) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
         if AXE.exists():
             assert page.axe(AXE) == []
 
@@ -259,20 +261,20 @@ def test_a_person_names_runs(tmp_path: Path, page: browser.Browser) -> None:
         page.wait("document.body.dataset.ready === 'yes'")
         pick(page, "long")
         page.wait("title.textContent === 'long (2 repeats)'")
-        page.ask("window.prompt = (_, now) => `${now}er/one`; rename.click()")
+        page.evaluate("window.prompt = (_, now) => `${now}er/one`; rename.click()")
         page.wait("title.textContent === 'longer-one (2 repeats)'")
         assert (tmp_path / "longer-one" / "seed-1" / "run.json").exists()
         assert not (tmp_path / "long-1to2-0123ab").exists()
         # The next run is beside it, by the name in the form.
-        page.ask(
+        page.evaluate(
             "document.getElementById('new').click(); document.getElementById('change').click()"
         )
         page.wait("toml.value.includes('share a small')")
-        page.ask(
+        page.evaluate(
             "document.querySelector('#name').value = 'mine'; document.getElementById('run').click()"
         )
         page.wait("document.body.dataset.job === 'done'")
-        assert page.ask("title.textContent") == "longer-one (2 repeats) and mine"
+        assert page.evaluate("title.textContent") == "longer-one (2 repeats) and mine"
         assert (tmp_path / "mine" / "run.json").exists()
 
 
@@ -291,24 +293,24 @@ def test_a_cell_of_a_sweep_shows_its_run(
         cells = "[...document.querySelectorAll('.grid tbody button')]"
         page.wait(f"{cells}.length === 2")
         if width == 390:
-            page.ask(f"{cells}[1].click()")
+            page.evaluate(f"{cells}[1].click()")
         else:
             # The same with the keyboard, in the picture: Tab reaches one mark, arrows the others.
             key = (
                 "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{}'}}))"
             )
-            page.ask("document.querySelector('.mark[tabindex=\"0\"]').focus()")
-            page.ask(key.format("ArrowRight"))
-            page.ask(key.format("Enter"))
-        assert "RTT = 20 ms: " in page.ask("document.querySelector('.seeds').innerText")
+            page.evaluate("document.querySelector('.mark[tabindex=\"0\"]').focus()")
+            page.evaluate(key.format("ArrowRight"))
+            page.evaluate(key.format("Enter"))
+        assert "RTT = 20 ms: " in page.evaluate("document.querySelector('.seeds').innerText")
         page.wait(f"document.documentElement.scrollWidth <= {width}")
         if AXE.exists():
             assert page.axe(AXE) == []
-        page.ask("document.querySelector('.seeds button').click()")
+        page.evaluate("document.querySelector('.seeds button').click()")
         page.wait("document.body.dataset.job === 'done'")
         page.wait("document.querySelectorAll('#table th').length > 2")
-        assert page.ask("toml.value.includes('rtt = \"20 ms\"')")
-        assert len(page.ask("[...document.querySelectorAll('#runs li')].map(String)")) == 2
+        assert page.evaluate("toml.value.includes('rtt = \"20 ms\"')")
+        assert len(page.evaluate("[...document.querySelectorAll('#runs li')].map(String)")) == 2
 
 
 @needs_browser
@@ -321,14 +323,14 @@ def test_what_the_command_opens_leads_to_the_page_and_its_report(
         assert file.parent.stat().st_mode & 0o777 == 0o700
         page.open(file.as_uri())
         page.wait("document.body.dataset.ready === 'yes'")
-    assert server.token not in page.ask("location.href")
-    assert page.ask("document.cookie") == ""
+    assert server.token not in page.evaluate("location.href")
+    assert page.evaluate("document.cookie") == ""
     pick(page, "one-3")
     page.wait("document.querySelectorAll('.u-title').length === 3")
     narrow = "document.documentElement.scrollWidth <= 390"
-    assert page.ask(narrow)
+    assert page.evaluate(narrow)
     page.open(f"{server.origin}/report?id=one-3")
     page.wait("document.querySelectorAll('.u-title').length > 3")
-    assert page.ask(narrow)
+    assert page.evaluate(narrow)
     colour = "getComputedStyle(document.querySelector('.key rect')).fill"
-    assert page.ask(colour) == "rgb(0, 114, 178)"
+    assert page.evaluate(colour) == "rgb(0, 114, 178)"

@@ -116,12 +116,12 @@ class Query:
         texts = (node for tree in self._trees for node in tree.find_all(exp.Literal))
         return frozenset(node.name for node in texts if node.is_string)
 
-    def ask(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    def execute(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """Return the result; raises polars' errors, and `QueryError` if it is too expensive."""
         return self._frames(tables)[""]
 
     def judge(self, tables: Mapping[str, pl.DataFrame]) -> tuple[pl.DataFrame, bool]:
-        """Return the result as `ask`, and whether it comes from something.
+        """Return the result as `execute`, and whether it comes from something.
 
         No row breaks a rule where there is no row, or where what the rule asks for is null in each;
         and none is later than an event that did not happen.

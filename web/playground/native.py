@@ -51,13 +51,13 @@ def in_browser(page: Path, files: list[Path]) -> Iterator[dict[str, Any]]:
         browser.wait("document.body.dataset.ready")
         for file in files:
             text = json.dumps(file.read_text("utf-8"))
-            browser.ask(f"toml.value = {text}; document.body.dataset.digest = ''; run.click()")
+            browser.evaluate(f"toml.value = {text}; document.body.dataset.digest = ''; run.click()")
             browser.wait("['done', 'failed'].includes(document.body.dataset.state)", 600)
             said = "[...problems.querySelectorAll('li')].map((item) => item.textContent)"
             yield {
                 "file": str(file),
-                "problems": [{"message": each} for each in browser.ask(said)],
-                "digest": browser.ask("document.body.dataset.digest"),
+                "problems": [{"message": each} for each in browser.evaluate(said)],
+                "digest": browser.evaluate("document.body.dataset.digest"),
             }
         browser.close()
 

@@ -68,15 +68,15 @@ class Line:
 
 def lines(picture: Picture, names: Names) -> list[Line]:
     """Return the lines that a picture draws of expressions, measured ones first."""
-    found = [line for label, text in picture.y.items() for line in _lines(label, text, names)]
+    drawn = [line for label, text in picture.y.items() for line in _lines(label, text, names)]
     if picture.points:
-        found = [replace(line, points=_points(line, picture.points)) for line in found]
-    points = found[0].points if found else ()
+        drawn = [replace(line, points=_points(line, picture.points)) for line in drawn]
+    points = drawn[0].points if drawn else ()
     for label, text in picture.published.items():
         for line in _lines(label, text, names):
             at = points if len(line.points) == len(points) else line.points
-            found.append(Line(label, at, line.values, published=True))
-    return found
+            drawn.append(Line(label, at, line.values, published=True))
+    return drawn
 
 
 def _points(line: Line, points: tuple[str, ...]) -> tuple[str, ...]:
@@ -259,18 +259,18 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
 
 def _time(result: Result, picture: Picture) -> Figure:
     """Draw queries over time: a row of panels for each query, a column for each case or for all."""
-    answers = {
+    results = {
         _title(result, place): {
-            query: _answer(record.answers[query], query) for query in picture.queries
+            query: _answer(record.results[query], query) for query in picture.queries
         }
         for place, record in zip(picture.cases, _records(result, picture), strict=True)
     }
     if picture.overlay:
-        answers = {"": {query: _laid_over(answers, query) for query in picture.queries}}
-    rows, columns = len(picture.queries), len(answers)
+        results = {"": {query: _laid_over(results, query) for query in picture.queries}}
+    rows, columns = len(picture.queries), len(results)
     figure = canvas(max(7.2, 4.2 * columns + 1.2), 2.3 * rows + 0.7, picture.title)
     panels = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey="row")
-    for (name, frames), column in zip(answers.items(), panels.T, strict=True):
+    for (name, frames), column in zip(results.items(), panels.T, strict=True):
         for query, axes in zip(picture.queries, column, strict=True):
             _curves(axes, query, frames[query])
             if "y" in picture.log:
@@ -298,10 +298,10 @@ def _answer(frame: pl.DataFrame | str, query: Query) -> pl.DataFrame:
     return frame
 
 
-def _laid_over(answers: Mapping[str, Mapping[Query, pl.DataFrame]], query: Query) -> pl.DataFrame:
+def _laid_over(results: Mapping[str, Mapping[Query, pl.DataFrame]], query: Query) -> pl.DataFrame:
     """Return all cases' answers to a query, with the name of the case as the name of its line."""
     frames = []
-    for name, of_case in answers.items():
+    for name, of_case in results.items():
         if of_case[query].width != 2:
             raise PictureError(f"{query.text!r}: with 'overlay' a query gives x and y alone")
         frames.append(of_case[query].with_columns(pl.lit(name).alias("case")))
@@ -341,15 +341,15 @@ def _sequence(result: Result, picture: Picture) -> Figure:
 
 def _records(result: Result, picture: Picture) -> list[Record]:
     """Return the records of seed 1 of a picture's cases."""
-    found = []
+    records = []
     for place in picture.cases:
         case = result.names[place.case]
         assert isinstance(case, Measured)
         record = case.records(place.points)[0][0]
         if record is None:
             raise PictureError(f"{_title(result, place)} has no run with seed 1")
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
 def _startup(axes: Axes, gains: tuple[float, ...]) -> None:

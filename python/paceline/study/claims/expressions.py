@@ -39,7 +39,7 @@ class Flows(NamedTuple):
     """A selection of flows: by number, or by the text in a column (`cc`, `label`)."""
 
     column: str
-    wanted: str | range
+    selected: str | range
 
 
 class Place(NamedTuple):
@@ -111,7 +111,7 @@ class Expression:
 
     def uses(self) -> set[tuple[str, str | None, str]]:
         """Return the values that it uses: case, `flows`, `cc`, `label` or none, metric."""
-        found = set()
+        uses = set()
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Attribute) and node.attr not in _GROUPS:
                 group = None
@@ -121,8 +121,8 @@ class Expression:
                         group = inner.attr
                     inner = inner.value
                 if isinstance(inner, ast.Name):
-                    found.add((inner.id, group, node.attr))
-        return found
+                    uses.add((inner.id, group, node.attr))
+        return uses
 
     def names(self) -> set[str]:
         """Return every name that is not a function."""
@@ -180,9 +180,9 @@ class Expression:
             raise ExpressionError(f"{self.text!r} is a number, not a condition")
         return value
 
-    def found(self, names: Names) -> str:
+    def measured(self, names: Names) -> str:
         """Return the results of its comparisons, for people."""
-        return self._found(self._tree, names)
+        return self._measured(self._tree, names)
 
     def _guarded(self, node: ast.expr, names: Names) -> Quantity:
         try:
@@ -200,12 +200,12 @@ class Expression:
         except QuantityError as error:
             raise ExpressionError(f"{self.text!r} {error}") from error
 
-    def _found(self, node: ast.expr, names: Names) -> str:
+    def _measured(self, node: ast.expr, names: Names) -> str:
         match node:
             case ast.BoolOp(values=operands):
-                return "; ".join(filter(None, (self._found(o, names) for o in operands)))
+                return "; ".join(filter(None, (self._measured(o, names) for o in operands)))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return self._found(operand, names)
+                return self._measured(operand, names)
             case ast.Compare(left=left, comparators=rest) if not self._guarded(node, names).axes:
                 sides = [side for side in [left, *rest] if not isinstance(side, ast.Constant)]
                 return ", ".join(filter(None, (self._side(side, names) for side in sides)))
@@ -215,9 +215,9 @@ class Expression:
                 slack = self._single(rest[0], names) if rest else 0.0
                 quantity = self._guarded(argument, names)
                 sign = 1.0 if name == "rising" else -1.0
-                found = drops(pointwise(lambda v: v * sign, quantity), slack)
+                falls = drops(pointwise(lambda v: v * sign, quantity), slack)
                 return ", ".join(
-                    f"{by * sign:+.3g} from {first!r} to {second!r}" for first, second, by in found
+                    f"{by * sign:+.3g} from {first!r} to {second!r}" for first, second, by in falls
                 )
         return ""
 
@@ -231,17 +231,17 @@ class Expression:
             case ast.Call(func=ast.Name(id="defined"), args=[argument]):
                 (row,) = self._guarded(argument, names).rows
                 return f"{round(len(row) * defined(row))} of {len(row)} runs"
-        found = self._guarded(node, names)
-        return "" if found.seeded else _written(node, found.rows[0][0])
+        quantity = self._guarded(node, names)
+        return "" if quantity.seeded else _written(node, quantity.rows[0][0])
 
     def _misses(self, node: ast.Compare, names: Names) -> str:
         """Return the points at which a comparison does not hold, with the values on its left."""
-        held, left = self._guarded(node, names), self._guarded(node.left, names)
-        if held.seeded or len(left.rows) != len(held.rows):
+        condition, left = self._guarded(node, names), self._guarded(node.left, names)
+        if condition.seeded or len(left.rows) != len(condition.rows):
             return ""
         missed = [
             f"{_written(node.left, value[0])} at {', '.join(point)!r}"
-            for point, value, holds in zip(held.points, left.rows, held.rows, strict=True)
+            for point, value, holds in zip(condition.points, left.rows, condition.rows, strict=True)
             if not holds[0]
         ]
         return ", ".join(missed)

@@ -1,4 +1,4 @@
-"""The jobs of all chosen claims, as one batch: each runs once, and only answers are kept."""
+"""The jobs of all chosen claims, as one batch: each runs once, and only results are kept."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Record:
 
     metrics: dict[str, float | None]
     flows: list[dict[str, Any]]
-    #: The answers to queries over its tables; the message, if one failed.
-    answers: dict[Query, pl.DataFrame | str]
+    #: The results of queries over its tables; the message, if one failed.
+    results: dict[Query, pl.DataFrame | str]
     #: The run, if a picture needs all of it.
     run: Run | None = None
     #: The times that the run ended before: what they are longer than.
@@ -35,18 +35,18 @@ class Record:
 
     def as_json(self) -> dict[str, Any] | None:
         """Return it as a ledger line; none if that is not possible, and the job runs again."""
-        answers = [a if isinstance(a, str) else _packed(a) for a in self.answers.values()]
-        if self.run is not None or None in answers:
+        results = [a if isinstance(a, str) else _packed(a) for a in self.results.values()]
+        if self.run is not None or None in results:
             return None
         kept = {"metrics": self.metrics, "flows": self.flows, "censored": self.censored}
-        return {**kept, "answers": answers}
+        return {**kept, "answers": results}
 
     @classmethod
     def of(cls, value: dict[str, Any], queries: Sequence[Query]) -> Record:
         """Restore it from a ledger line."""
-        answers = [a if isinstance(a, str) else _unpacked(a) for a in value["answers"]]
-        asked = dict(zip(queries, answers, strict=True))
-        return cls(value["metrics"], value["flows"], asked, censored=value.get("censored", {}))
+        results = [a if isinstance(a, str) else _unpacked(a) for a in value["answers"]]
+        by_query = dict(zip(queries, results, strict=True))
+        return cls(value["metrics"], value["flows"], by_query, censored=value.get("censored", {}))
 
 
 #: Types of columns that JSON restores unchanged.
@@ -54,7 +54,7 @@ _PLAIN = ("Int32", "Int64", "UInt32", "UInt64", "Float64", "String", "Boolean")
 
 
 def _packed(frame: pl.DataFrame) -> list[list[Any]] | None:
-    """Return the columns of an answer: name, type, values."""
+    """Return the columns of a result: name, type, values."""
     columns = [[c.name, str(c.dtype), c.to_list()] for c in frame.iter_columns()]
     plain = all(
         kind in _PLAIN and (kind != "Float64" or all(v is None or math.isfinite(v) for v in values))
@@ -69,7 +69,7 @@ def _unpacked(columns: list[list[Any]]) -> pl.DataFrame:
 
 
 class Pool:
-    """Jobs, the queries to each, and finally their answers."""
+    """Jobs, the queries to each, and finally their results."""
 
     def __init__(self, what: str = "claims") -> None:
         self._what = what
@@ -102,19 +102,19 @@ class Pool:
 
     def add(self, job: Job, queries: Sequence[Query] = (), *, keep: bool = False) -> None:
         """Add a job, or add queries to an existing one."""
-        asked = self._queries.setdefault(job, {})
-        asked |= dict.fromkeys(queries)
+        pending = self._queries.setdefault(job, {})
+        pending |= dict.fromkeys(queries)
         if keep:
             self._kept.add(job)
 
     def _key(self) -> str:
         """Return a key that distinguishes these jobs and queries from all others."""
         texts = {t: hashlib.sha256(t.encode()).hexdigest() for t in self._texts.values()}
-        said = [
+        parts = [
             [texts[job.text], *job[1:], [query.text for query in queries]]
             for job, queries in self._queries.items()
         ]
-        return store.key(said, inputs=map(store.digest, sorted(self._traces)))
+        return store.key(parts, inputs=map(store.digest, sorted(self._traces)))
 
     def run(self, *, threads: int | None = None, watch: Watch | None = None) -> None:
         """Run every job. After Ctrl-C, which raises, `records` has those that were finished.
@@ -156,13 +156,13 @@ class Pool:
                     self.failures[jobs[number]] = outcome.error
 
     def _record(self, _: int, job: Job, run: Run) -> Record:
-        answers = {query: ask(run, query) for query in self._queries[job]}
+        results = {query: result_of(run, query) for query in self._queries[job]}
         kept = run if job in self._kept else None
-        return Record(run.metrics, run.flow_metrics, answers, kept, run.censored)
+        return Record(run.metrics, run.flow_metrics, results, kept, run.censored)
 
 
-def ask(run: Run, query: Query) -> pl.DataFrame | str:
-    """Return the answer to a query over the tables of a run, or why there is none."""
+def result_of(run: Run, query: Query) -> pl.DataFrame | str:
+    """Return the result of a query over the tables of a run, or why there is none."""
     tables = {}
     from paceline.query import TABLES
 
@@ -171,6 +171,6 @@ def ask(run: Run, query: Query) -> pl.DataFrame | str:
         if table is not None:
             tables[name] = pl.DataFrame(table)
     try:
-        return query.ask(tables)
+        return query.execute(tables)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         return " ".join(str(error).split())

@@ -91,19 +91,19 @@ class Measured:
             return _or_longer(record.metrics[name], name in record.censored)
         if name not in self._values:
             raise QuantityError(f"no metric is called {name!r}")
-        answer = record.answers[self._values[name]]
-        if isinstance(answer, str):
-            raise QuantityError(f"the value {name!r}: {answer}")
-        if answer.shape != (1, 1):
-            rows, columns = answer.shape
+        result = record.results[self._values[name]]
+        if isinstance(result, str):
+            raise QuantityError(f"the value {name!r}: {result}")
+        if result.shape != (1, 1):
+            rows, columns = result.shape
             message = f"{rows} rows of {columns} columns, not one number"
             raise QuantityError(f"the value {name!r} gives {message}")
-        found = answer.item()
-        if found is None:
+        value = result.item()
+        if value is None:
             return math.nan
-        if not isinstance(found, int | float | Decimal):
-            raise QuantityError(f"the value {name!r} gives {found!r}, not a number")
-        return float(found)
+        if not isinstance(value, int | float | Decimal):
+            raise QuantityError(f"the value {name!r} gives {value!r}, not a number")
+        return float(value)
 
 
 def _index(axis: tuple[str, ...], name: str) -> int:
@@ -120,15 +120,15 @@ def _or_longer(value: Any, censored: bool) -> float:
 
 
 def _of_flows(rows: list[dict[str, Any]], flows: Flows, name: str) -> float:
-    if isinstance(flows.wanted, range):
-        if flows.wanted.stop > len(rows):
-            raise QuantityError(f"there is no flow {flows.wanted.stop - 1} among {len(rows)}")
-        chosen = rows[flows.wanted.start : flows.wanted.stop]
+    if isinstance(flows.selected, range):
+        if flows.selected.stop > len(rows):
+            raise QuantityError(f"there is no flow {flows.selected.stop - 1} among {len(rows)}")
+        chosen = rows[flows.selected.start : flows.selected.stop]
     else:
-        chosen = [row for row in rows if row.get(flows.column) == flows.wanted]
+        chosen = [row for row in rows if row.get(flows.column) == flows.selected]
         if not chosen:
             there = sorted({str(row.get(flows.column)) for row in rows})
-            message = f"no flow has {flows.column} {flows.wanted!r}; there are {', '.join(there)}"
+            message = f"no flow has {flows.column} {flows.selected!r}; there are {', '.join(there)}"
             raise QuantityError(message)
     numbers = [_or_longer(row.get(name), name in row.get("censored", {})) for row in chosen]
     total = sum(numbers)

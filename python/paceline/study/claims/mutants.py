@@ -43,9 +43,9 @@ class Mutant:
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``--json`` prints."""
-        found = {key: getattr(self, key) for key in ("outcome", "found", "draws", "of")}
+        values = {key: getattr(self, key) for key in ("outcome", "found", "draws", "of")}
         change = self.change
-        return {"claim": self.claim.id, "mutant": change.name, "that": change.that, **found}
+        return {"claim": self.claim.id, "mutant": change.name, "that": change.that, **values}
 
 
 class Mutants:
@@ -106,8 +106,8 @@ def _judge(plan: Plan, change: Change, changed: Plan, pool: Pool, *, quick: bool
         for seed in range(count)
     )
     fails = bool(missed) and draws >= ENOUGH * count
-    found = "; ".join(missed) or "every bound holds"
-    return Mutant(claim, change, "fails" if fails else "survives", found, draws, count)
+    measured = "; ".join(missed) or "every bound holds"
+    return Mutant(claim, change, "fails" if fails else "survives", measured, draws, count)
 
 
 def _without(names: Names, seed: int) -> Names:
@@ -124,8 +124,8 @@ def _missed(claim: Claim, names: Names) -> list[str]:
         try:
             if bound.expression.holds(names):
                 continue
-            found = bound.expression.found(names)
+            measured = bound.expression.measured(names)
         except ExpressionError:
-            found = "undefined"
-        missed.append(f"{bound.that} ({found})" if found else bound.that)
+            measured = "undefined"
+        missed.append(f"{bound.that} ({measured})" if measured else bound.that)
     return missed

@@ -135,13 +135,13 @@ def statistic(name: str, values: Sequence[float]) -> float:
     defined = [float(value) for value in values if not math.isnan(value)]
     finite = [value for value in defined if math.isfinite(value)]
     censored = len(defined) - len(finite)
-    found = aggregate([*finite, *[None] * censored], censored)
-    if found is None or (censored and not name.startswith("median")):
+    statistics = aggregate([*finite, *[None] * censored], censored)
+    if statistics is None or (censored and not name.startswith("median")):
         return math.nan
     if len(defined) < FEWEST and name.endswith(("low", "high")):
         end = (min if name.endswith("low") else max)(defined)
         return end if math.isfinite(end) else math.nan
-    value = {key: end for key, end in found.items() if isinstance(end, float)}.get(name)
+    value = {key: end for key, end in statistics.items() if isinstance(end, float)}.get(name)
     return math.nan if value is None else value
 
 
@@ -195,7 +195,7 @@ def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:
         raise QuantityError("has fewer than two points: nothing rises or falls")
     if not quantity.seeded:
         raise QuantityError("needs a value for each seed, to separate changes from noise")
-    found = []
+    falls = []
     for (first, early), (second, late) in itertools.combinations(
         zip(quantity.axes[0], quantity.rows, strict=True), 2
     ):
@@ -204,5 +204,5 @@ def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:
         if math.isnan(high):
             raise QuantityError(f"is undefined from {first!r} to {second!r}")
         if high < -slack:
-            found.append((first, second, statistic("mean", differences)))
-    return found
+            falls.append((first, second, statistic("mean", differences)))
+    return falls

@@ -39,12 +39,12 @@ def load(place: Path, *, queries: bool = True) -> list[Claim]:
     """
     files = sorted(place.rglob("*.toml")) if place.is_dir() else [place]
     claims = [claim for path in files for claim in _read(path, queries=queries)]
-    seen: dict[str, Path] = {}
+    by_id: dict[str, Path] = {}
     for claim in claims:
-        if claim.id in seen:
-            message = f"{claim.file}: claim {claim.id} is already in {seen[claim.id]}"
+        if claim.id in by_id:
+            message = f"{claim.file}: claim {claim.id} is already in {by_id[claim.id]}"
             raise ClaimError(message, claim.file)
-        seen[claim.id] = claim.file
+        by_id[claim.id] = claim.file
     return sorted(claims, key=lambda claim: claim.id)
 
 
@@ -225,11 +225,11 @@ def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
     for key in ("that", "is"):
         if key not in entry:
             raise where.wrong(f": an entry of 'accept' has no {key!r}")
-    said = entry if "by" in entry else claim
-    by = said.get("by", "source")
+    source = entry if "by" in entry else claim
+    by = source.get("by", "source")
     if by not in ("source", "ours"):
         raise place.wrong(f": 'by' is source or ours, not {by!r}")
-    reason = _words(where, entry if entry.get("reason") else said, "reason")
+    reason = _words(where, entry if entry.get("reason") else source, "reason")
     if by == "ours" and not reason:
         raise place.wrong(": a bound with by = 'ours' needs a 'reason'")
     return Bound(

@@ -38,8 +38,8 @@ class Condition:
 
     def set_by(self) -> str:
         """Return for people who set it, and the previous bound."""
-        said = "bound of the source" if self.by == "source" else f"bound of ours: {self.reason}"
-        return f"{said}. {self.correction()}" if self.corrected else said
+        source = "bound of the source" if self.by == "source" else f"bound of ours: {self.reason}"
+        return f"{source}. {self.correction()}" if self.corrected else source
 
     def correction(self) -> str:
         """Return the previous bound, and why it was changed."""
@@ -129,17 +129,17 @@ class Result:
 
     def cause(self) -> str:
         """Return why it is not reproduced, without the expressions if the cause is known."""
-        said = self.claim.why if self.verdict == "not reproduced" and self.claim.why else self.why
+        why = self.claim.why if self.verdict == "not reproduced" and self.claim.why else self.why
         shown = [f"{variant.text()}." for variant in self.variants if variant.held]
-        return " ".join([said, *shown])
+        return " ".join([why, *shown])
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``--json`` prints."""
         declared = ("id", "topic", "source", "published", "measures")
-        found = ("measured", "seeds", "low", "high", "verdict", "why")
+        keys = ("measured", "seeds", "low", "high", "verdict", "why")
         return {
             **{key: getattr(self.claim, key) for key in declared},
-            **{key: getattr(self, key) for key in found},
+            **{key: getattr(self, key) for key in keys},
             "accept": list(map(vars, self.accept)),
             "choice": self.claim.choice,
             "choices": list(map(vars, self.choices)),
@@ -161,7 +161,7 @@ NOT_QUOTED = "quick mode: a check that everything works; do not quote its verdic
 def tally(verdicts: Sequence[str]) -> str:
     """Return how many claims of a list have each verdict."""
     chosen, findings = verdicts.count(_BY_CHOICE), verdicts.count("finding")
-    held = verdicts.count("reproduced") + chosen
+    reproduced = verdicts.count("reproduced") + chosen
     by_choice = f", {chosen} of them under a stated assumption" if chosen else ""
     beside = f"; {findings} {'finding' if findings == 1 else 'findings'}" if findings else ""
-    return f"{held} of {len(verdicts) - findings} claims reproduced{by_choice}{beside}"
+    return f"{reproduced} of {len(verdicts) - findings} claims reproduced{by_choice}{beside}"

@@ -87,12 +87,12 @@ class Campaign:
     def verify(self, *, threads: int | None = None, watch: Watch | None = None) -> Verdicts:
         """Run the scenarios and judge each claim; after Ctrl-C, those that are finished."""
         watch = watch or Watch()
-        found: dict[int, Result] = {}
+        by_plan: dict[int, Result] = {}
 
         def judge(plans: Iterable[Plan]) -> None:
             for plan in plans:
-                if id(plan) not in found:
-                    found[id(plan)] = judged(plan, self._pool)
+                if id(plan) not in by_plan:
+                    by_plan[id(plan)] = judged(plan, self._pool)
 
         # After Ctrl-C nothing slow is started: claims without runs are judged before.
         with suppress(KeyboardInterrupt):
@@ -100,8 +100,8 @@ class Campaign:
             self._pool.run(threads=threads, watch=watch)
             judge(self._plans)
         judge(plan for plan in self._plans if plan.jobs and _is_done(plan, self._pool))
-        results = [found[id(plan)] for plan in self._plans if id(plan) in found]
-        unfinished = [plan.claim for plan in self._plans if id(plan) not in found]
+        results = [by_plan[id(plan)] for plan in self._plans if id(plan) in by_plan]
+        unfinished = [plan.claim for plan in self._plans if id(plan) not in by_plan]
         return Verdicts(results, unfinished, watch.repeats)
 
 
@@ -269,31 +269,31 @@ def _changed(change: Change, result: Result) -> Changed:
     if result.measured is None:
         return Changed(change.name, change.that, found=result.why)
     missed = [condition.text() for condition in result.accept if not condition.held]
-    found = "; ".join(missed) or "every bound holds"
+    text = "; ".join(missed) or "every bound holds"
     measured = result.measured, result.low, result.high
-    return Changed(change.name, change.that, *measured, not missed, found)
+    return Changed(change.name, change.that, *measured, not missed, text)
 
 
 def _variant(plan: Plan, change: Change, changed: Plan, names: Names, pool: Pool) -> Changed:
     """Return the effect of a cause alone: every bound holds with it, or it halves the gap."""
-    found = _changed(change, judged(changed, pool))
-    if change.halves is None or found.measured is None:
-        return found
+    result = _changed(change, judged(changed, pool))
+    if change.halves is None or result.measured is None:
+        return result
     try:
         if change.seeds in plan.longer:
             names, _ = names_of(plan.longer[change.seeds], pool)
         gap = change.halves.value(names)
         left = change.halves.value(names_of(changed, pool)[0])
     except (ExpressionError, RunError) as error:
-        return replace(found, held=False, found=str(error))
+        return replace(result, held=False, found=str(error))
     held = gap > 0 and left <= gap / 2
-    return replace(found, held=held, found=f"the gap is {left:.4g} for {gap:.4g}")
+    return replace(result, held=held, found=f"the gap is {left:.4g} for {gap:.4g}")
 
 
 def _condition(bound: Bound, names: Names) -> Condition:
     of = bound.expression
-    said = vars(bound) | {"expression": of.text}
-    return Condition(**said, held=of.holds(names), found=of.found(names))
+    fields = vars(bound) | {"expression": of.text}
+    return Condition(**fields, held=of.holds(names), found=of.measured(names))
 
 
 def _figure(name: str, expression: Expression, names: Names) -> Figure:
@@ -311,10 +311,10 @@ def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
     for name, value in startup_values(plan.claim.startup_rows, used).items():
         names[name] = Quantity.number(value)
     if plan.claim.conformance is not None:
-        asked = (plan.claim.conformance, plan.claim.conforms)
-        if asked not in pool.conformed:
-            pool.conformed[asked] = conformance_values(*asked)
-        for name, value in pool.conformed[asked].items():
+        key = (plan.claim.conformance, plan.claim.conforms)
+        if key not in pool.conformed:
+            pool.conformed[key] = conformance_values(*key)
+        for name, value in pool.conformed[key].items():
             names[name] = Quantity.number(value)
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):

@@ -87,21 +87,21 @@ class Table:
         units = {name: _unit(text) for name, text in self.columns.items()}
         if self.off is not None:
             columns[OFF], units[OFF] = _column(self.off, names), ""
-        found: tuple[Axis, ...] = ()
+        common_axes: tuple[Axis, ...] = ()
         try:
             for column, _, _ in columns.values():
-                found = common(found, column.axes)
+                common_axes = common(common_axes, column.axes)
         except QuantityError as error:
             raise TableError("its columns do not have the same points") from error
-        if not found or not all(column.axes for column, _, _ in columns.values()):
+        if not common_axes or not all(column.axes for column, _, _ in columns.values()):
             raise TableError("its columns do not have the same points")
-        if self.axes and len(self.axes) != len(found):
-            raise TableError(f"{len(self.axes)} names for {len(found)} axes")
+        if self.axes and len(self.axes) != len(common_axes):
+            raise TableError(f"{len(self.axes)} names for {len(common_axes)} axes")
         rows = [
             (point, [_cell(column, row) for column in columns.values()])
-            for row, point in enumerate(itertools.product(*found))
+            for row, point in enumerate(itertools.product(*common_axes))
         ]
-        axes = self.axes or tuple(f"axis {n}" for n in range(1, len(found) + 1))
+        axes = self.axes or tuple(f"axis {n}" for n in range(1, len(common_axes) + 1))
         return Filled(self.title, axes, units, self.bound, rows)
 
 

@@ -31,7 +31,7 @@ def _keys(dotted: str) -> tuple[str, ...]:
 
 def lines(text: str) -> dict[Trail, int]:
     """Return the line of each claim, table, key and entry of a list in a file of claims."""
-    found: dict[Trail, int] = {}
+    numbers: dict[Trail, int] = {}
     table: tuple[str, ...] = ()
     claim, quote, array, entry = -1, "", "", 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -45,19 +45,19 @@ def lines(text: str) -> dict[Trail, int]:
             if keys == ("claims",):
                 claim += 1
             table = keys[1:]
-            found.setdefault((claim, *table), number)
+            numbers.setdefault((claim, *table), number)
         elif match := _ENTRY.match(line):
             keys, value = _keys(match[1]), match[2]
             for end in range(1, len(keys) + 1):
-                found.setdefault((claim, *table, *keys[:end]), number)
+                numbers.setdefault((claim, *table, *keys[:end]), number)
             array, entry = (keys[-1], 0) if value.rstrip() == "[" else ("", 0)
             for mark in ('"""', "'''"):
                 if value.startswith(mark) and mark not in value[3:]:
                     quote = mark
         elif array and line.strip() and line.strip()[0] not in "#]":
-            found.setdefault((claim, *table, array, entry), number)
+            numbers.setdefault((claim, *table, array, entry), number)
             entry += 1
-    return found
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Where:
 
     def at(self, *keys: int | str, words: str = "") -> Where:
         """Return a position in it, with the words that name it."""
-        said = f"{self.words}: {words}" if words else self.words
-        return replace(self, trail=(*self.trail, *keys), words=said)
+        where = f"{self.words}: {words}" if words else self.words
+        return replace(self, trail=(*self.trail, *keys), words=where)
 
     @property
     def line(self) -> int | None:
