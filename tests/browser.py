@@ -14,7 +14,7 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-def found() -> str | None:
+def executable() -> str | None:
     """Return the browser's command, if there is one."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
@@ -27,7 +27,7 @@ class Browser:
     """One page."""
 
     def __init__(self, profile: Path) -> None:
-        command = found()
+        command = executable()
         assert command is not None
         orders, self._out = os.pipe()
         self._in, answers = os.pipe()

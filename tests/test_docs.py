@@ -143,7 +143,7 @@ def test_generated_pages_come_last_in_a_search(site: Path) -> None:
     assert titles[0].startswith("guide/advise.html")
 
 
-@pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+@pytest.mark.skipif(browser.executable() is None, reason="needs Chromium")
 def test_code_is_highlighted_and_copied(site: Path, tmp_path: Path) -> None:
     page = browser.Browser(tmp_path / "profile")
     try:
@@ -179,7 +179,7 @@ def test_the_first_page_has_the_cards_of_the_readme() -> None:
     assert cards.replace("](docs/", "](") in index
 
 
-@pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+@pytest.mark.skipif(browser.executable() is None, reason="needs Chromium")
 def test_the_search_finds_sections_in_pages_opened_as_files(site: Path, tmp_path: Path) -> None:
     page = browser.Browser(tmp_path / "profile")
     try:

@@ -277,7 +277,7 @@ def test_what_a_user_has_is_kept(left: Path) -> None:
     assert tree(left / "r") | tree(left / "r-incomplete") == before
     assert paceline.Run.read("r-incomplete-2").incomplete
     shutil.rmtree("r")
-    assert store.found(Path("r")) == Path("r-incomplete-2")
+    assert store.path_of_run(Path("r")) == Path("r-incomplete-2")
 
 
 def test_a_stream_that_is_read_twice_is_one_run(killed: Path, left: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_stream_that_is_read_twice_is_one_run(killed: Path, left: Path) -> Non
     first = tree(left)
     # A process may be killed after the run is made, and before the stream is deleted.
     shutil.copytree(killed, left, dirs_exist_ok=True)
-    assert store.found(Path("r")) == Path("r-incomplete")
+    assert store.path_of_run(Path("r")) == Path("r-incomplete")
     assert tree(left) == first
 
 

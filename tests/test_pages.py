@@ -11,7 +11,7 @@ import pytest
 import browser
 from conftest import SCENARIO
 
-pytestmark = pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+pytestmark = pytest.mark.skipif(browser.executable() is None, reason="needs Chromium")
 
 AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
 

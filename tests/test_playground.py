@@ -26,7 +26,7 @@ WASM = BUILT / "paceline_wasm.wasm"
 LESSONS = [{"scenario": name} | lesson for name, lesson in shipped.lessons().items()]
 
 needs_page = pytest.mark.skipif(
-    not PAGE.exists() or browser.found() is None,
+    not PAGE.exists() or browser.executable() is None,
     reason="needs Chromium and the page that `make playground` builds",
 )
 needs_node = pytest.mark.skipif(

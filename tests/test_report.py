@@ -201,7 +201,7 @@ def test_the_path_is_drawn_from_sender_to_receiver() -> None:
     assert path.boxes("not = [toml") == path.boxes("")
 
 
-needs_browser = pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+needs_browser = pytest.mark.skipif(browser.executable() is None, reason="needs Chromium")
 AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
 

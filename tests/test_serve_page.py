@@ -28,7 +28,7 @@ def page(tmp_path: Path) -> Iterator[browser.Browser]:
 
 AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
 
-needs_browser = pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+needs_browser = pytest.mark.skipif(browser.executable() is None, reason="needs Chromium")
 
 #: What the page has asked for of its lines so far.
 ASKED = """performance.getEntriesByType('resource').map((r) => r.name)

@@ -52,8 +52,8 @@ class ScenarioError(PacelineError):
     def __init__(self, diagnostics: Sequence[Mapping[str, object]]) -> None:
         every = [Diagnostic(**d) for d in diagnostics]  # type: ignore[arg-type]
         # Each point of a sweep repeats what is wrong with all of them, or with a range's values.
-        said = {(d.kind, d.key, d.message): d for d in reversed(every)}
-        placed = {(d.kind, d.key, d.file, d.line, d.column): d for d in reversed(said.values())}
+        distinct = {(d.kind, d.key, d.message): d for d in reversed(every)}
+        placed = {(d.kind, d.key, d.file, d.line, d.column): d for d in reversed(distinct.values())}
         first = {id(d) for d in placed.values()}
         self.diagnostics = [d for d in every if id(d) in first]
         super().__init__("\n".join(d.rendered for d in self.diagnostics))

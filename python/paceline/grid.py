@@ -44,14 +44,14 @@ class Axis:
         return hash(self.keys)
 
     @classmethod
-    def of(cls, said: Any) -> Axis:
+    def of(cls, value: Any) -> Axis:
         """Return an axis from the data of the parser, or of a sweep's own file."""
-        keys = tuple(said["keys"])
+        keys = tuple(value["keys"])
         points = (
             Point(point["name"], tuple(zip(keys, point["values"], strict=True)))
-            for point in said["points"]
+            for point in value["points"]
         )
-        return cls(keys, tuple(points), bool(said.get("drawn", False)))
+        return cls(keys, tuple(points), bool(value.get("drawn", False)))
 
     def as_json(self) -> dict[str, Any]:
         """Return its data in a sweep's own file."""
@@ -59,8 +59,8 @@ class Axis:
             {"name": point.name, "values": [value for _, value in point.overrides]}
             for point in self.points
         ]
-        said = {"keys": self.keys, "points": points}
-        return said | {"drawn": True} if self.drawn else said
+        axis = {"keys": self.keys, "points": points}
+        return axis | {"drawn": True} if self.drawn else axis
 
     @property
     def name(self) -> str:
@@ -116,11 +116,11 @@ class Grid:
         names = {axis.name: nth for nth, axis in enumerate(self.axes)}
         if name in names:
             return names[name], None
-        found = [key for key in of if key == name] or [k for k in of if k.endswith(f".{name}")]
-        if len(found) == 1:
-            return of[found[0]], found[0]
-        if found:
-            message = f"{name!r} may be {' or '.join(found)}"
+        matches = [key for key in of if key == name] or [k for k in of if k.endswith(f".{name}")]
+        if len(matches) == 1:
+            return of[matches[0]], matches[0]
+        if matches:
+            message = f"{name!r} may be {' or '.join(matches)}"
             raise ArgumentError(message, hint="write the key in full")
         hint = did_you_mean(name, of, f"it varies {', '.join(of)}")
         raise ArgumentError(f"the sweep does not vary {name!r}", hint=hint)
@@ -252,11 +252,11 @@ def places(names: Sequence[str]) -> tuple[dict[str, float], str | None]:
     """Return the positions of points on a scale, and its unit if they are of one kind."""
     names = list(dict.fromkeys(names))
     quantities = measured(names)
-    found = [_NUMBER.fullmatch(re.sub("packet$", "packets", name)) for name in names]
-    units = {match.group(2) if match else None for match in found}
+    matches = [_NUMBER.fullmatch(re.sub("packet$", "packets", name)) for name in names]
+    units = {match.group(2) if match else None for match in matches}
     unit = units.pop() if len(units) == 1 else None
     if unit is not None and (quantities or unit in _UNITS):
-        return {n: float(match[1]) for n, match in zip(names, found, strict=True) if match}, unit
+        return {n: float(match[1]) for n, match in zip(names, matches, strict=True) if match}, unit
     if quantities is not None:
         end, values = quantities
         scale = scale_of(end, max(values, default=0))
@@ -285,7 +285,7 @@ def words(keys: str, *, alone: bool = False) -> str:
 
     Of a scenario with one flow, which is `alone`, no number is given.
     """
-    said = []
+    labels = []
     for key in keys.split(", "):
         head, *parts = key.split(".")
         if head in ("flows", "links", "events") and len(parts) > 1:
@@ -294,9 +294,9 @@ def words(keys: str, *, alone: bool = False) -> str:
             of = "" if alone and head == "flows" else f" of {head.removesuffix('s')} {number}"
         else:
             of, parts = "", parts or [head]
-        names = " ".join(_WORDS.get(part, part.replace("_", " ")) for part in parts)
-        said.append(names + of)
-    return ", ".join(said)
+        part_names = " ".join(_WORDS.get(part, part.replace("_", " ")) for part in parts)
+        labels.append(part_names + of)
+    return ", ".join(labels)
 
 
 def heading(keys: str, unit: str | None = None, *, alone: bool = False) -> str:
@@ -312,7 +312,7 @@ def shown(name: str) -> str:
 
 def short(name: str, at: float, unit: str | None) -> str:
     """Return the name of a point without the unit of its scale, on which it is `at`."""
-    found = _NUMBER.fullmatch(name)
-    if unit is None or found is None:
+    match = _NUMBER.fullmatch(name)
+    if unit is None or match is None:
         return name
-    return found[1] if found[2] == unit else f"{at:g}"
+    return match[1] if match[2] == unit else f"{at:g}"

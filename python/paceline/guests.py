@@ -84,11 +84,11 @@ class Guest:
     def folder(cls, path: Path) -> list[Guest]:
         """Read the stacks of a folder, each called as its file."""
         files = sorted(path.glob("*.so"))
-        found = [guest for file in files if (guest := cls.parse(f"{file.stem}={file}")).is_stack]
-        if not found:
+        guests = [guest for file in files if (guest := cls.parse(f"{file.stem}={file}")).is_stack]
+        if not guests:
             hint = "`make guests` builds some into target/guests of a checkout"
             raise GuestError(f"no library in {path} is a stack", hint)
-        return found
+        return guests
 
     @classmethod
     def of(cls, name: str, controller: type[Controller]) -> Guest:
@@ -101,8 +101,8 @@ class Guest:
         except (OSError, TypeError):
             # What has no source, such as what `exec` made, is known by its code.
             codes = [getattr(f, "__code__", None) for f in vars(controller).values()]
-            told = [(c.co_code, c.co_consts, c.co_names) for c in codes if c is not None]
-            path, content = "?", repr((controller, told)).encode()
+            code = [(c.co_code, c.co_consts, c.co_names) for c in codes if c is not None]
+            path, content = "?", repr((controller, code)).encode()
         return cls(name, path, getattr(controller, "__qualname__", None), content, controller)
 
     @property
@@ -166,19 +166,19 @@ class Guest:
         }
         known = [name for name, value in mine.items() if issubclass(value, Controller)]
         if self.which is not None:
-            found = getattr(module, self.which, None)
-            if found is None:
+            chosen = getattr(module, self.which, None)
+            if chosen is None:
                 there = f"; it has {', '.join(known)}" if known else ""
                 raise GuestError(f"{self.path} has no class {self.which}{there}")
         elif len(known) == 1:
-            found = mine[known[0]]
+            chosen = mine[known[0]]
         elif known:
             hint = f"name one: --controller {self.name}={self.path}:{known[0]}"
             raise GuestError(f"{self.path} has the controllers {', '.join(known)}", hint)
         else:
             hint = "derive it from paceline.Controller; `paceline init --controller` writes one"
             raise GuestError(f"{self.path} has no class that is a controller", hint)
-        return found
+        return chosen
 
     def _module(self) -> ModuleType:
         """Execute the file, as a module with a unique name."""
@@ -201,8 +201,8 @@ class Guest:
             sys.modules.pop(name, None)
             # Without our own frame.
             error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
-            told = "".join(traceback.format_exception(error)).rstrip()
-            raise GuestError(f"cannot load the controller {self.path}\n{told}") from None
+            trace = "".join(traceback.format_exception(error)).rstrip()
+            raise GuestError(f"cannot load the controller {self.path}\n{trace}") from None
         return module
 
 
@@ -302,12 +302,12 @@ def loaded() -> list[_paceline.Guest]:
 
 def stacks() -> list[Stack]:
     """Return the QUIC stacks of the program, and those that libraries bring."""
-    found = [Stack(*stack) for stack in _paceline.stacks()]
+    builtin = [Stack(*stack) for stack in _paceline.stacks()]
     for guest in loaded():
         if guest.stack is not None:
             where = next(one.path for one in _chosen if one.name == guest.name)
-            found.append(Stack(guest.name, *guest.stack, where))
-    return found
+            builtin.append(Stack(guest.name, *guest.stack, where))
+    return builtin
 
 
 def names() -> list[str]:

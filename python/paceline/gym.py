@@ -108,21 +108,21 @@ class _Side:
             raise InvalidAction(
                 f"an action has the shape ({size},), one number for each flow, not {given.shape}"
             )
-        seen = np.zeros((self._count, size, len(COLUMNS)), np.float32)
+        observations = np.zeros((self._count, size, len(COLUMNS)), np.float32)
         try:
-            self.worlds.step(given, seeds, seen, self.times, self.states)
+            self.worlds.step(given, seeds, observations, self.times, self.states)
         except ValueError as error:
             raise InvalidAction(str(error)) from None
-        return seen
+        return observations
 
-    def rewards(self, seen: Array) -> NDArray[np.float64]:
+    def rewards(self, observations: Array) -> NDArray[np.float64]:
         """Return the reward of a step in each world."""
         if self._reward is not None:
-            return np.array([self._reward(one) for one in seen], np.float64)
-        delivered = (seen[..., _COLUMN["delivered_mbps"]] * self._slower).sum(-1)
-        rtt = seen[..., _COLUMN["rtt_mean_ms"]]
+            return np.array([self._reward(one) for one in observations], np.float64)
+        delivered = (observations[..., _COLUMN["delivered_mbps"]] * self._slower).sum(-1)
+        rtt = observations[..., _COLUMN["rtt_mean_ms"]]
         queueing = np.maximum(rtt / self._base_rtt_ms - 1.0, 0.0).mean(-1)
-        lost = seen[..., _COLUMN["loss_ratio"]].mean(-1)
+        lost = observations[..., _COLUMN["loss_ratio"]].mean(-1)
         worth: Array = delivered / self._capacity_mbps - 0.5 * queueing - lost
         return worth.astype(np.float64)
 
@@ -186,20 +186,26 @@ class Bottleneck(gymnasium.Env[Array, Array]):
         """Begin an episode, with this seed or with a random one."""
         super().reset(seed=seed)
         chosen = int(self.np_random.integers(2**63)) if seed is None else seed
-        seen = self._side.step(self._nothing, [chosen])
+        observations = self._side.step(self._nothing, [chosen])
         self._is_over = bool(self._side.states[0])
-        return seen[0], self._info()
+        return observations[0], self._info()
 
     def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Take a step; for an invalid action raise `InvalidAction` before time passes."""
         side = self._side
         if self._is_over:
             raise ResetNeeded("the episode is over: call reset first")
-        seen = side.step(action, [None])
+        observations = side.step(action, [None])
         state = side.states[0]
         self._is_over = bool(state)
-        worth = float(side.rewards(seen)[0])
-        return seen[0], worth, bool(state == _TERMINATED), bool(state == _TRUNCATED), self._info()
+        worth = float(side.rewards(observations)[0])
+        return (
+            observations[0],
+            worth,
+            bool(state == _TERMINATED),
+            bool(state == _TRUNCATED),
+            self._info(),
+        )
 
     def record(self) -> Run:
         """End the episode, and return its run: complete if the end of the scenario was reached."""
@@ -262,9 +268,9 @@ class Bottlenecks(VectorEnv[Array, Array, Any]):
             if one is not None:
                 self._draws[world] = np_random(one)[0]
             chosen.append(self._draw(world) if one is None else one)
-        seen = self._side.step(np.zeros(self.action_space.shape or (), np.float32), chosen)
+        observations = self._side.step(np.zeros(self.action_space.shape or (), np.float32), chosen)
         self._is_begun = True
-        return seen, self._info()
+        return observations, self._info()
 
     def step(
         self, actions: ArrayLike
@@ -275,17 +281,17 @@ class Bottlenecks(VectorEnv[Array, Array, Any]):
             raise ResetNeeded("there is no episode: call reset first")
         begun = side.states != _GOES_ON
         seeds = [self._draw(world) if new else None for world, new in enumerate(begun)]
-        seen = side.step(actions, seeds)
-        worth = np.where(begun, 0.0, side.rewards(seen))
+        observations = side.step(actions, seeds)
+        worth = np.where(begun, 0.0, side.rewards(observations))
         states = side.states
-        return seen, worth, states == _TERMINATED, states == _TRUNCATED, self._info()
+        return observations, worth, states == _TERMINATED, states == _TRUNCATED, self._info()
 
     def _draw(self, world: int) -> int:
         return int(self._draws[world].integers(2**63))
 
     def _info(self) -> dict[str, Any]:
-        told = [self._side.worlds.progress(world) for world in range(self.num_envs)]
-        now_ns, packets = (np.array(values, np.int64) for values in zip(*told, strict=True))
+        progress = [self._side.worlds.progress(world) for world in range(self.num_envs)]
+        now_ns, packets = (np.array(values, np.int64) for values in zip(*progress, strict=True))
         return {"now_ns": now_ns, "step_ns": self._side.times.astype(np.int64), "packets": packets}
 
 

@@ -35,7 +35,7 @@ Folder = str | os.PathLike[str]
 
 def read(folder: Folder) -> Run | Sweep:
     """Read a run or a sweep from its folder; raises `FileError` if there is none."""
-    if not store.found(Path(folder)).exists():
+    if not store.path_of_run(Path(folder)).exists():
         hint = "`paceline run`, `Run.write` or a sweep makes one"
         raise FileError("not-found", f"no such folder: {folder}", hint=hint, file=str(folder))
     return Sweep.read(folder) if Path(folder, NAME).is_file() else Run.read(folder)

@@ -92,11 +92,11 @@ class Query:
                 division.set("expression", exp.Nullif(this=division.expression, expression=zero))
             parts = [(cte.alias, cte.this) for cte in tree.find_all(exp.CTE)] + [("", tree)]
             tree.set("with_", None)
-            asked = ((name, _written(part)) for name, part in parts)
-            return cls(text, tuple(asked), tuple(part for _, part in parts))
+            clauses = ((name, _written(part)) for name, part in parts)
+            return cls(text, tuple(clauses), tuple(part for _, part in parts))
         except SqlglotError as error:
-            said = getattr(error, "errors", None) or [{"description": "cannot be read"}]
-            raise QueryError(_plain(said[0].get("description"))) from error
+            errors = getattr(error, "errors", None) or [{"description": "cannot be read"}]
+            raise QueryError(_plain(errors[0].get("description"))) from error
         except RecursionError as error:
             raise QueryError("is nested too deeply") from error
         except ValueError as error:
@@ -127,10 +127,10 @@ class Query:
         and none is later than an event that did not happen.
         """
         frames = self._frames(tables)
-        found = frames.pop("")
+        result = frames.pop("")
         context = pl.SQLContext(frames, eager=True)
         grounds = (context.execute(_written(select)) for select in self._grounds())
-        return found, all(frame.to_series().drop_nulls().len() for frame in grounds)
+        return result, all(frame.to_series().drop_nulls().len() for frame in grounds)
 
     def _grounds(self) -> Iterator[exp.Expr]:
         """Yield queries, each of which has a value if the result comes from something."""
@@ -202,7 +202,7 @@ def _measure(select: exp.Expr, tables: Mapping[str, tuple[int, int]]) -> tuple[i
     """
     rows, width, work, several = 1, 0, 0, 0
     for part in [select.args.get("from_"), *select.args.get("joins", ())]:
-        for source in _found(part, exp.Table, exp.Select):
+        for source in _nodes(part, exp.Table, exp.Select):
             if isinstance(source, exp.Table):
                 high, wide = tables.get(source.name, (0, 0))
                 more = high
@@ -218,7 +218,7 @@ def _measure(select: exp.Expr, tables: Mapping[str, tuple[int, int]]) -> tuple[i
     others = (clause for name, clause in select.args.items() if name not in ("from_", "joins"))
     for clause in others:
         for part in clause if isinstance(clause, list) else [clause]:
-            work += sum(_measure(inner, tables)[2] for inner in _found(part, exp.Select))
+            work += sum(_measure(inner, tables)[2] for inner in _nodes(part, exp.Select))
     limit = select.args.get("limit")
     most = int(limit.expression.name) if limit and limit.expression.is_int else rows
     if not select.args.get("group") and all(map(_is_one, select.expressions)):
@@ -226,7 +226,7 @@ def _measure(select: exp.Expr, tables: Mapping[str, tuple[int, int]]) -> tuple[i
     return min(rows, most), width, work + rows
 
 
-def _found(part: object, *kinds: type[exp.Expr]) -> list[exp.Expr]:
+def _nodes(part: object, *kinds: type[exp.Expr]) -> list[exp.Expr]:
     """Return the nodes of a kind in a clause, except those in nested queries."""
     if not isinstance(part, exp.Expr):
         return []

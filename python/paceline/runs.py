@@ -77,7 +77,7 @@ class Run:
 
         If the folder does not exist, it reads the part of the run that a killed process has left.
         """
-        place = store.found(Path(folder))
+        place = store.path_of_run(Path(folder))
         incomplete = "name the folder of a run; an incomplete one has to be run again"
         with of_file(place, {"not-found": incomplete}):
             return cls(_paceline.Run.read(place, memory.limit()))._checked(place)

@@ -62,36 +62,36 @@ def readable(text: str, limit: int = 96) -> str:
 
 def run_name(scenario: str, settings: Iterable[tuple[str, str]], seeds: str, key: str) -> str:
     """Return the name of a run's folder, such as ``small+queue.size=4bdp-1-4f2a9c``."""
-    return f"{_told(scenario, settings)}-{seeds}-{key[:6]}"
+    return f"{_with_settings(scenario, settings)}-{seeds}-{key[:6]}"
 
 
 def sweep_name(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
     """Return the name of a sweep's folder."""
-    return f"{_told(scenario, settings)}-sweep"
+    return f"{_with_settings(scenario, settings)}-sweep"
 
 
-def _told(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
+def _with_settings(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
     # Brackets and quotation marks would each become a hyphen.
     short = (
         key.removeprefix("path.").removeprefix("run.") + "=" + re.sub(r'[\s\[\]{}"]', "", value)
         for key, value in settings
     )
-    told = "+".join(short)
-    return readable(scenario) + (f"+{readable(told, 64)}" if told else "")
+    suffix = "+".join(short)
+    return readable(scenario) + (f"+{readable(suffix, 64)}" if suffix else "")
 
 
 # Keys
 
 
-def key(said: object, backend: str = "sim", inputs: Iterable[str] = ()) -> str:
+def key(content: object, backend: str = "sim", inputs: Iterable[str] = ()) -> str:
     """Return the hash of everything that determines the output: the scenario and the engine.
 
-    `said` is the resolved scenario with its seeds; `inputs` are the digests of files that it reads.
+    `content` is the scenario with its seeds; `inputs` are the digests of files that it reads.
     """
     engine: list[object] = [SCHEMA, backend, _paceline.__version__, _paceline.__build__]
     if code := guests.key():
         engine.append(code)
-    return hashlib.sha256(json.dumps([engine, said, list(inputs)]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([engine, content, list(inputs)]).encode()).hexdigest()
 
 
 def digest(path: Path) -> str:
@@ -122,8 +122,8 @@ class Manifest:
             return None
         try:
             value = read_json(folder / MANIFEST)
-            told = {str(name): told for name, told in value["files"].items()}
-            files = {name: None if sums is None else str(sums) for name, sums in told.items()}
+            checksums = {str(name): checksums for name, checksums in value["files"].items()}
+            files = {name: None if sums is None else str(sums) for name, sums in checksums.items()}
             return cls(str(value["kind"]), str(value["key"]), files)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -132,8 +132,10 @@ class Manifest:
         """Return whether a file in the folder is unchanged since we wrote it."""
         if name not in self.files or not _inside(folder, name):
             return False
-        told = self.files[name]
-        return told is None or (_is_file(folder / name) and digest(folder / name) in told.split())
+        checksums = self.files[name]
+        return checksums is None or (
+            _is_file(folder / name) and digest(folder / name) in checksums.split()
+        )
 
     def write(self, folder: Path) -> None:
         """Write it into the folder."""
@@ -401,7 +403,7 @@ def _remove_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def found(place: Path) -> Path:
+def path_of_run(place: Path) -> Path:
     """Return the path of a run: if it does not exist, of the part that a killed process has left.
 
     That of the latest, if there are several; `place` if there is none.
@@ -666,13 +668,13 @@ def _open_locked(draft: Path) -> int | None:
         lock = os.open(draft, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    if not _is_held(lock) and os.path.exists(draft):
+    if not _is_locked(lock) and os.path.exists(draft):
         return lock
     os.close(lock)
     return None
 
 
-def _is_held(lock: int) -> bool:
+def _is_locked(lock: int) -> bool:
     """Lock an open folder, and return whether another process holds its lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

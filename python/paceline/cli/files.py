@@ -215,7 +215,7 @@ def tell_recovered() -> None:
 
 def run_folder(name: str) -> str:
     """Return the folder of a run: if it does not exist, the partial record of a killed run."""
-    place = store.found(Path(name))
+    place = store.path_of_run(Path(name))
     if place == Path(name):
         return name
     told = f"{name} does not exist; a killed run left a partial record in {place}"
