@@ -302,12 +302,12 @@ def loaded() -> list[_paceline.Guest]:
 
 def stacks() -> list[Stack]:
     """Return the QUIC stacks of the program, and those that libraries bring."""
-    builtin = [Stack(*stack) for stack in _paceline.stacks()]
+    every = [Stack(*stack) for stack in _paceline.stacks()]
     for guest in loaded():
         if guest.stack is not None:
             where = next(one.path for one in _chosen if one.name == guest.name)
-            builtin.append(Stack(guest.name, *guest.stack, where))
-    return builtin
+            every.append(Stack(guest.name, *guest.stack, where))
+    return every
 
 
 def names() -> list[str]:

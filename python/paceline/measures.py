@@ -22,8 +22,8 @@ def _defined() -> dict[tuple[str, str], _paceline.MetricDefinition]:
 
 def of_flow(name: str) -> tuple[int, str] | None:
     """Return the flow and its metric, if a name has that form."""
-    found = _OF_FLOW.fullmatch(name)
-    return (int(found[1] or found[2]), found[3]) if found else None
+    match = _OF_FLOW.fullmatch(name)
+    return (int(match[1] or match[2]), match[3]) if match else None
 
 
 def named(name: str) -> str:
@@ -34,12 +34,12 @@ def named(name: str) -> str:
     word = "_".join(name.split())
     head, _, metric = word.rpartition(".")
     known = names("flow" if head else "run")
-    found = meant(metric, known) if not head or of_flow(word) else []
+    matches = meant(metric, known) if not head or of_flow(word) else []
     of = f"{head}." if head else ""
-    if len(found) == 1:
-        return of + found[0]
-    if found:
-        message = f"{name!r} may be {' or '.join(of + one for one in found)}"
+    if len(matches) == 1:
+        return of + matches[0]
+    if matches:
+        message = f"{name!r} may be {' or '.join(of + one for one in matches)}"
         raise ArgumentError(message, hint="write it with its unit")
     near, hint = nearest(metric, known), "`paceline list metrics` lists them"
     if near and near != metric:
@@ -53,13 +53,13 @@ def all_named(names: Iterable[str], flows: int | None = None) -> list[str]:
     A text may have several, separated by commas.
     """
     parts = (part.strip() for name in names for part in name.split(","))
-    found = list(dict.fromkeys(map(named, parts)))
-    for name in found:
+    metrics = list(dict.fromkeys(map(named, parts)))
+    for name in metrics:
         of = of_flow(name)
         if flows is not None and of is not None and of[0] >= flows:
             message = f"{name!r} is of flow {of[0]}, and a run has flows 0 to {flows - 1}"
             raise ArgumentError(message, hint="flows are numbered from 0")
-    return found
+    return metrics
 
 
 def scoped(name: str) -> tuple[str, str]:
@@ -112,15 +112,15 @@ def unknown(names: Iterable[str]) -> list[str]:
 def value(summary: Mapping[str, Any], name: str) -> float | None:
     """Return a metric from a run's JSON; `None` where it is undefined."""
     holder, metric = _holder(summary, name)
-    found = (summary["metrics"] if holder is summary else holder).get(metric)
-    return None if found is None else float(found)
+    number = (summary["metrics"] if holder is summary else holder).get(metric)
+    return None if number is None else float(number)
 
 
 def limit(summary: Mapping[str, Any], name: str) -> float | None:
     """Return what a time is longer than, if its run ended before it."""
     holder, metric = _holder(summary, name)
-    found = (holder.get("censored") or {}).get(metric)
-    return None if found is None else float(found)
+    number = (holder.get("censored") or {}).get(metric)
+    return None if number is None else float(number)
 
 
 def _holder(summary: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], str]:
@@ -152,5 +152,7 @@ def names(scope: str) -> KeysView[str]:
 
 def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:
     """Return whether all repeats gave equal values, not all null: then the seed has no effect."""
-    found = [set(values) for values in repeats.values()]
-    return all(len(values) == 1 for values in found) and any(values != {None} for values in found)
+    distinct = [set(values) for values in repeats.values()]
+    return all(len(values) == 1 for values in distinct) and any(
+        values != {None} for values in distinct
+    )

@@ -37,8 +37,8 @@ def limit() -> int:
 
 def free() -> int:
     """Return the bytes that this process may still use, by its machine and its container."""
-    found = [*_machine(), *_container(), *_process()]
-    return min(found, default=_UNKNOWN)
+    limits = [*_machine(), *_container(), *_process()]
+    return min(limits, default=_UNKNOWN)
 
 
 def _machine() -> Iterator[int]:

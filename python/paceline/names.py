@@ -41,4 +41,4 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
 
 def visible(text: str) -> str:
     """Return a text with escapes for characters that a terminal would obey."""
-    return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return UNSEEN.sub(lambda match: ascii(match[0])[1:-1], text)

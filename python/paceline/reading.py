@@ -74,9 +74,9 @@ def read_parquet(path: Path, **options: Any) -> pl.DataFrame:
         rows, size = _paceline.parquet_size(path)
     most = memory.limit()
     if size > most:
-        told = f"{path} has {rows:,} rows, which take some {quantity('_bytes', size)} of memory"
+        what = f"{path} has {rows:,} rows, which take some {quantity('_bytes', size)} of memory"
         raise MemoryLimitError(
-            [f"{told}; at most {quantity('_bytes', most)} may be read", "raise --memory"]
+            [f"{what}; at most {quantity('_bytes', most)} may be read", "raise --memory"]
         )
     try:
         return pl.read_parquet(path, glob=False, hive_partitioning=False, **options)

@@ -111,11 +111,11 @@ class Run:
             ("emulation", (), "beyond"),
             ("source", ("file", "format"), "notes"),
         ):
-            told = self.summary.get(name)
-            if told is None:
+            value = self.summary.get(name)
+            if value is None:
                 continue
-            is_table = isinstance(told, dict) and all(isinstance(told.get(t), str) for t in texts)
-            parts = told.get(lists) if is_table else None
+            is_table = isinstance(value, dict) and all(isinstance(value.get(t), str) for t in texts)
+            parts = value.get(lists) if is_table else None
             if name == "emulation" and isinstance(parts, list):
                 parts = [part.get("message") if isinstance(part, dict) else None for part in parts]
             if not (isinstance(parts, list) and all(isinstance(part, str) for part in parts)):
@@ -379,9 +379,9 @@ def scenarios() -> list[dict[str, str]]:
     They are those below ``./scenarios``, or else the included ones. `run` takes a name, or how one
     begins: ``run("four-flows")``.
     """
-    found = shipped.scenario_files()
-    heads = [toml_of(read_scenario(path)) for _, path in found]
-    rows = zip(found, heads, strict=True)
+    files = shipped.scenario_files()
+    heads = [toml_of(read_scenario(path)) for _, path in files]
+    rows = zip(files, heads, strict=True)
     return [{"name": name, "about": str(head.get("about", ""))} for (name, _), head in rows]
 
 
@@ -425,7 +425,7 @@ def simulate(
         threads or os.cpu_count() or 1,
         memory.limit() // share,
         finished,
-        None if progress is None else lambda *seen: progress(Progress(*seen)),
+        None if progress is None else lambda *state: progress(Progress(*state)),
         failed,
         backend,
         guests.loaded(),

@@ -159,31 +159,31 @@ def skewed(count: int) -> float:
     return SKEWED[max(known for known in SKEWED if known <= max(count, FEWEST))]
 
 
-def of_count(found: Mapping[str, Any] | None) -> str:
+def of_count(statistics: Mapping[str, Any] | None) -> str:
     """Return in how many runs a metric is defined, unless it is in all: ``7 of 12``."""
-    if found is None or found["count"] == found["runs"]:
+    if statistics is None or statistics["count"] == statistics["runs"]:
         return ""
-    return f"{found['count']} of {found['runs']}"
+    return f"{statistics['count']} of {statistics['runs']}"
 
 
-def spread(name: str, found: Mapping[str, Any] | None) -> str:
+def spread(name: str, statistics: Mapping[str, Any] | None) -> str:
     """Return the interval of a mean for people, and the runs that it is of; a ~ if it is skewed."""
-    if found is None:
+    if statistics is None:
         return ""
-    low, high = found["low"], found["high"]
+    low, high = statistics["low"], statistics["high"]
     parts = []
     if low is not None and high is not None and low < high:
-        mark = "~" if found["coverage_ratio"] < 0.95 else ""
+        mark = "~" if statistics["coverage_ratio"] < 0.95 else ""
         parts.append(f"{mark}{quantity(name, low)} to {quantity(name, high)}")
-    return ", ".join(filter(None, [*parts, of_count(found)]))
+    return ", ".join(filter(None, [*parts, of_count(statistics)]))
 
 
-def text(name: str, found: Mapping[str, Any] | None, joint: str = " ") -> str:
+def text(name: str, statistics: Mapping[str, Any] | None, joint: str = " ") -> str:
     """Return a mean for people, with its spread in parentheses."""
-    if found is None:
+    if statistics is None:
         return NONE
-    said = spread(name, found)
-    return quantity(name, found["mean"]) + (f"{joint}({said})" if said else "")
+    interval = spread(name, statistics)
+    return quantity(name, statistics["mean"]) + (f"{joint}({interval})" if interval else "")
 
 
 #: What to do if nothing varies.
@@ -197,10 +197,10 @@ def remarks(figures: Sequence[Mapping[str, Any] | None]) -> list[str]:
     if shown:
         few, many = (end(f["count"] for f in shown) for end in (min, max))
         over = f"{few} to {many}" if few < many else f"{few}"
-        told = f"95 % intervals of the mean, by Student's t, over {over} runs"
+        note = f"95 % intervals of the mean, by Student's t, over {over} runs"
         if few < 100:
-            told += f"; of a skewed metric (~) they hold it in {100 * skewed(few):.0f} %"
-        notes.append(told)
+            note += f"; of a skewed metric (~) they hold it in {100 * skewed(few):.0f} %"
+        notes.append(note)
     flat = sum(f["low"] == f["high"] != 0 for f in shown)
     if flat:
         notes.append(

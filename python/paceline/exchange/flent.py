@@ -103,14 +103,14 @@ def _rates(samples: pl.DataFrame, times: list[int]) -> list[float | None]:
 
 def _delays(run: Run, times: list[int], base: int) -> list[float | None]:
     queue = run.queue.filter(pl.col("link") == 0)
-    found = _at(queue, "delay_ns", times)
-    return [None if delay is None else (base + delay) / 1e6 for delay in found]
+    delays = _at(queue, "delay_ns", times)
+    return [None if delay is None else (base + delay) / 1e6 for delay in delays]
 
 
 def _at(rows: pl.DataFrame, column: str, times: list[int]) -> list[int | None]:
     """Return a column's value in the last row at or before each time."""
-    asked = pl.DataFrame({"t_ns": times})
-    joined = asked.join_asof(rows.select("t_ns", column).sort("t_ns"), on="t_ns")
+    at = pl.DataFrame({"t_ns": times})
+    joined = at.join_asof(rows.select("t_ns", column).sort("t_ns"), on="t_ns")
     return joined[column].to_list()
 
 

@@ -35,7 +35,7 @@ class _Packet:
     length: int = 0
     window: int = 0
     sacks: list[tuple[int, int]] = field(default_factory=list)
-    #: Departure time, echoed departure time, and how long the echoed segment was held.
+    #: Departure time, echoed departure time, and the delay of the ACK of the echoed segment.
     times: tuple[int, int, int | None] | None = None
     comment: str = ""
 
@@ -72,11 +72,11 @@ def _groups(run: Run) -> Iterator[dict[str, Any]]:
     """Return the scenario's settings of each flow, or what the flows of programs usually have."""
     try:
         groups = toml(run.scenario_toml)["flows"]
-        told = [({**g, "header": str(g["header"])}, int(g["count"])) for g in groups]
+        counted = [({**g, "header": str(g["header"])}, int(g["count"])) for g in groups]
     except (KeyError, TypeError) as error:
         raise ValueError("its scenario has no flows") from error
     # Exactly as many as there are, whatever it says.
-    every = chain.from_iterable(repeat(group, count) for group, count in told)
+    every = chain.from_iterable(repeat(group, count) for group, count in counted)
     yield from islice(chain(every, repeat(_PROGRAM)), run.flows.height)
 
 
@@ -104,8 +104,8 @@ def _handshakes(events: pl.DataFrame, back: dict[int, int]) -> Iterator[_Packet]
             began[flow] = t
             yield _Packet(t, flow, sent=True, syn=True)
         elif kind == "established":
-            asked = began.get(flow, t)
-            times = (max(t - back.get(flow, 0), asked), asked, 0)
+            opened = began.get(flow, t)
+            times = (max(t - back.get(flow, 0), opened), opened, 0)
             yield _Packet(t, flow, sent=False, syn=True, times=times)
             yield _Packet(t, flow, sent=True)
 
@@ -152,8 +152,8 @@ def _packets(rows: pl.DataFrame, ends: dict[int, int]) -> Iterator[_Packet]:
         else:
             ending = seq + length == ends.get(flow)
             open_ = _Packet(t, flow, sent=True, fin=ending, seq=seq, length=length)
-            said = ["retransmission"] if kind == "retransmit" else []
-            open_.comment = ", ".join(said + ["dropped on the path"] * (index in dropped))
+            notes = ["retransmission"] if kind == "retransmit" else []
+            open_.comment = ", ".join(notes + ["dropped on the path"] * (index in dropped))
     if open_ is not None:
         yield open_
 

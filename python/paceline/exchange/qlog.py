@@ -251,13 +251,13 @@ class _Unacked:
 
 def _ranges(numbers: list[int]) -> list[list[int]]:
     """Return runs of successive numbers as first and last."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return found
+            ranges.append([number, number])
+    return ranges
 
 
 EXPORT = Export(

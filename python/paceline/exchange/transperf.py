@@ -136,7 +136,7 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
     except ValueError as error:
         raise ImportFailedError(f"not Python: {error}") from None
     _shallow(tree)
-    found: dict[str, list[Setting]] = {}
+    settings: dict[str, list[Setting]] = {}
     constants: dict[str, Any] = {}
     for statement in tree.body:
         match statement:
@@ -151,14 +151,14 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
                     choices = value if isinstance(value, list) else [value]
                     if not choices:
                         raise ImportFailedError(f"`{name}` is an empty list", statement.lineno)
-                    found[name] = [Setting(statement.lineno, choice) for choice in choices]
+                    settings[name] = [Setting(statement.lineno, choice) for choice in choices]
                 else:
                     constants[name] = value
             case _:
                 message = f"cannot read {_describe(statement)}"
                 hint = "a configuration is not executed: only assignments of values are supported"
                 raise ImportFailedError(message, statement.lineno, hint)
-    return found
+    return settings
 
 
 def _shallow(tree: ast.Module) -> None:

@@ -31,12 +31,12 @@ def read(text: str, options: ImportOptions) -> list[Imported]:
 
 def scenarios(text: str, name: str, *, ignore_commands: bool = False) -> list[Imported]:
     """Return a scenario for each experiment of a configuration."""
-    found = list(experiments(text))
-    width = len(str(len(found)))
+    every = list(experiments(text))
+    width = len(str(len(every)))
     made: list[Imported] = []
     length = 0
-    for number, experiment in enumerate(found, 1):
-        label = name if len(found) == 1 else f"{name}-{number:0{width}}"
+    for number, experiment in enumerate(every, 1):
+        label = name if len(every) == 1 else f"{name}-{number:0{width}}"
         made.append(_Writer(experiment, ignore_commands=ignore_commands).scenario(label))
         length += len(made[-1].toml)
         if length > LARGEST:

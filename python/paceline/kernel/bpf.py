@@ -88,19 +88,19 @@ _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_
 @contextmanager
 def _messages() -> Iterator[list[str]]:
     """Collect libbpf's messages instead of printing them on stderr."""
-    said: list[str] = []
+    messages: list[str] = []
     format_ = ctypes.CDLL(None).vsnprintf
 
     def keep(_level: int, text: bytes, values: int) -> int:
         buffer = ctypes.create_string_buffer(1 << 16)
         format_(buffer, ctypes.c_size_t(len(buffer)), text, ctypes.c_void_p(values))
-        said.append(buffer.value.decode(errors="replace"))
+        messages.append(buffer.value.decode(errors="replace"))
         return 0
 
     callback = _PRINT(keep)
     before = library().libbpf_set_print(callback)
     try:
-        yield said
+        yield messages
     finally:
         library().libbpf_set_print(ctypes.c_void_p(before))
 
@@ -129,13 +129,13 @@ class Object:
 
     def register(self, name: str) -> None:
         """Load it into the kernel and register its struct_ops, which outlives this process."""
-        with _messages() as said:
+        with _messages() as messages:
             try:
                 _check(library().bpf_object__load(self._object), "load the programs")
                 link = library().bpf_map__attach_struct_ops(self._map(name))
                 link = ctypes.c_void_p(_check(link, f"register {name}"))
             except OSError as error:
-                raise RefusedError(error, "".join(said)) from None
+                raise RefusedError(error, "".join(messages)) from None
         library().bpf_link__disconnect(link)
         library().bpf_link__destroy(link)
 
@@ -144,8 +144,8 @@ class Object:
         library().bpf_object__close(self._object)
 
     def _map(self, name: str) -> ctypes.c_void_p:
-        found = library().bpf_object__find_map_by_name(self._object, name.encode())
-        return ctypes.c_void_p(_check(found, f"find {name}"))
+        fd = library().bpf_object__find_map_by_name(self._object, name.encode())
+        return ctypes.c_void_p(_check(fd, f"find {name}"))
 
 
 class RefusedError(RunError):
@@ -217,10 +217,10 @@ def programs() -> Iterator[tuple[ProgramInfo, list[int]]]:
         if fd < 0:
             continue
         with opened(fd):
-            held = (ctypes.c_uint32 * 64)()
-            info = ProgramInfo(map_count=64, maps=ctypes.addressof(held))
+            ids = (ctypes.c_uint32 * 64)()
+            info = ProgramInfo(map_count=64, maps=ctypes.addressof(ids))
             _inform(fd, info)
-        yield info, list(held[: info.map_count])
+        yield info, list(ids[: info.map_count])
 
 
 def _inform(fd: int, info: ctypes.Structure) -> None:
@@ -239,8 +239,8 @@ def unregister(number: int) -> None:
 def lookup(fd: int, key: int, size: int) -> bytes | None:
     """Return the value of a key of a map; none if it has none."""
     value = ctypes.create_string_buffer(size)
-    found = library().bpf_map_lookup_elem(fd, ctypes.byref(ctypes.c_uint32(key)), value)
-    return value.raw if found == 0 else None
+    status = library().bpf_map_lookup_elem(fd, ctypes.byref(ctypes.c_uint32(key)), value)
+    return value.raw if status == 0 else None
 
 
 _SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -249,10 +249,10 @@ _SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctype
 @contextmanager
 def ring(fd: int) -> Iterator[Callable[[], bytes]]:
     """Open a ring buffer; the function returned gives its entries, in one piece."""
-    held = bytearray()
+    buffer = bytearray()
 
     def entry(_context: int, data: int, size: int) -> int:
-        held.extend(ctypes.string_at(data, size))
+        buffer.extend(ctypes.string_at(data, size))
         return 0
 
     callback = _SAMPLE(entry)
@@ -261,8 +261,8 @@ def ring(fd: int) -> Iterator[Callable[[], bytes]]:
 
     def take() -> bytes:
         _check(library().ring_buffer__consume(opened_), "read the ring buffer")
-        taken = bytes(held)
-        held.clear()
+        taken = bytes(buffer)
+        buffer.clear()
         return taken
 
     try:

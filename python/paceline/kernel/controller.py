@@ -47,26 +47,26 @@ def lacking() -> list[tuple[str, str]]:
     """Return what this machine or process lacks, each with how to fix it."""
     if sys.platform != "linux":
         return [("this is not Linux", "use Linux 6.10 or later")]
-    found: list[tuple[str, str]] = []
+    problems: list[tuple[str, str]] = []
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < (6, 10):
-        found.append((f"Linux {os.uname().release} is older than 6.10", "use a newer kernel"))
+        problems.append((f"Linux {os.uname().release} is older than 6.10", "use a newer kernel"))
     if not Path("/sys/kernel/btf/vmlinux").exists():
         hint = "use a kernel built with CONFIG_DEBUG_INFO_BTF, as those of distributions are"
-        found.append(("the kernel has no type information (/sys/kernel/btf/vmlinux)", hint))
+        problems.append(("the kernel has no type information (/sys/kernel/btf/vmlinux)", hint))
     with suppress(OSError):
         if Path("/proc/sys/net/core/bpf_jit_enable").read_text().strip() == "0":
             hint = "sysctl net.core.bpf_jit_enable=1"
-            found.append(("the kernel's BPF compiler is off", hint))
+            problems.append(("the kernel's BPF compiler is off", hint))
     try:
         bpf.library()
     except UnavailableError as error:
-        found.append((str(error), error.hint or ""))
+        problems.append((str(error), error.hint or ""))
     missing = [name for name, bit in _CAPABILITIES.items() if not _effective() >> bit & 1]
     if missing:
         what = f"this process lacks {', '.join(missing)}"
-        found.append((what, "run it as root: sudo paceline kernel ..."))
-    return found
+        problems.append((what, "run it as root: sudo paceline kernel ..."))
+    return problems
 
 
 def _effective() -> int:
@@ -197,18 +197,18 @@ class Loaded:
 def loaded() -> list[Loaded]:
     """Return the controllers in the kernel, the newest first."""
     require()
-    ages = [(info, held) for info, held in bpf.programs() if info.name == _MAIN]
+    ages = [(info, maps) for info, maps in bpf.programs() if info.name == _MAIN]
     offset = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-    found: list[Loaded] = []
-    for info, held in sorted(ages, key=lambda age: -age[0].load_time_ns):
-        infos = [bpf.map_info(number) for number in held]
+    controllers: list[Loaded] = []
+    for info, maps in sorted(ages, key=lambda age: -age[0].load_time_ns):
+        infos = [bpf.map_info(number) for number in maps]
         named = {map_.name.decode().rpartition(".")[2]: map_ for map_ in infos}
         types = bpf.types_of(named["flows"])
         with bpf.opened(bpf.open_map(named["rodata"].id)) as fd:
             constants = bpf.lookup(fd, 0, named["rodata"].value_size) or b""
-        found.append(
+        controllers.append(
             Loaded(
-                registered=not found and NAME in available(),
+                registered=not controllers and NAME in available(),
                 uid=info.uid,
                 since_s=offset + info.load_time_ns / 1e9,
                 maps={name: map_.id for name, map_ in named.items()},
@@ -216,7 +216,7 @@ def loaded() -> list[Loaded]:
                 options=_options(types, constants),
             )
         )
-    return found
+    return controllers
 
 
 def unload() -> bool:
@@ -229,17 +229,17 @@ def unload() -> bool:
         raise RunError(f"{NAME} is registered, but not by eBPF: remove it with `rmmod`")
     parts = {number for one in loaded() for number in one.maps.values()} | set(ours)
     for number in ours:
-        with suppress(OSError):  # an older one is already unloaded, and held by connections
+        with suppress(OSError):  # an older one is already unloaded, and in use by connections
             bpf.unregister(number)
     if NAME in available():
         raise RunError(f"the kernel did not unregister {NAME}")
     # The kernel frees the programs and their maps once no processor is executing them.
     until = time.monotonic() + _FREED_S
-    while held := not parts.isdisjoint(m.id for m in bpf.maps()):
+    while is_in_use := not parts.isdisjoint(m.id for m in bpf.maps()):
         if time.monotonic() > until:
             break
         time.sleep(0.02)
-    return held
+    return is_in_use
 
 
 @dataclass(frozen=True)
@@ -263,8 +263,8 @@ def connections(which: int) -> list[Connection]:
         if own:
             return own
     everywhere = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-    found = [flow for pid in everywhere for flow in _of_process(running, pid)]
-    return [f for f in found if which in (_port(f.local), _port(f.remote))]
+    flows = [flow for pid in everywhere for flow in _of_process(running, pid)]
+    return [f for f in flows if which in (_port(f.local), _port(f.remote))]
 
 
 def _port(address: str) -> int:
@@ -280,13 +280,16 @@ def _of_process(running: list[Loaded], pid: int) -> Iterator[Connection]:
         return
     with bpf.opened(process):
         for number in descriptors:
-            if (held := _socket(process, number)) is None:
+            if (connection := _socket(process, number)) is None:
                 continue
-            with held:
-                states = (_state(one, held.fileno()) for one in running)
+            with connection:
+                states = (_state(one, connection.fileno()) for one in running)
                 for state in filter(None, states):
                     try:
-                        ends = _address(held.getsockname()), _address(held.getpeername())
+                        ends = (
+                            _address(connection.getsockname()),
+                            _address(connection.getpeername()),
+                        )
                     except OSError:  # it is no longer connected
                         continue
                     yield Connection(pid, *ends, state)
@@ -315,9 +318,9 @@ def _state(running: Loaded, descriptor: int) -> dict[str, Any] | None:
         value = bpf.lookup(fd, descriptor, info.value_size)
     if value is None:
         return None
-    types, wanted = running.types, {"bbr", "connection"}
+    types, needed = running.types, {"bbr", "connection"}
     members = types.members(types.structure("flow"))
-    flow = {name: types.decode(kind, value, at) for name, at, kind in members if name in wanted}
+    flow = {name: types.decode(kind, value, at) for name, at, kind in members if name in needed}
     return fields(flow["bbr"], flow["connection"])
 
 

@@ -113,8 +113,8 @@ def _hz(pairs: list[_Pair]) -> int:
     """Return the kernel's jiffies a second, one of those that it can be configured with."""
     first, last = pairs[0].before, pairs[-1].before
     seconds = (last["t_ns"] - first["t_ns"]) / 1e9
-    found = (last["jiffies"] - first["jiffies"]) / max(seconds, 1e-9)
-    return min((100, 250, 300, 1000), key=lambda hz: abs(hz - found))
+    measured = (last["jiffies"] - first["jiffies"]) / max(seconds, 1e-9)
+    return min((100, 250, 300, 1000), key=lambda hz: abs(hz - measured))
 
 
 def _state(form: str, name: str, t: int, call: Call) -> str:
@@ -217,7 +217,7 @@ _CUBIC_STATE = (
 def _cubic(pairs: list[_Pair]) -> Iterator[str]:
     last: Call = {}
     hz = _hz(pairs)
-    wanted = {"state": _LOSS, "event": _TX_START}
+    needed = {"state": _LOSS, "event": _TX_START}
     for function, before, after in pairs:
         t = before["tcp_mstamp"]
         if last and any(before[name] != last[name] for name in _STACK):
@@ -225,7 +225,7 @@ def _cubic(pairs: list[_Pair]) -> Iterator[str]:
             stack = last | {name: before[name] for name in _STACK}
             yield _state(_CUBIC_STATE, "stack", t, stack)
             last = before
-        if function not in _CUBIC or before["argument"] != wanted.get(function, before["argument"]):
+        if function not in _CUBIC or before["argument"] != needed.get(function, before["argument"]):
             continue
         name, line = _CUBIC[function]
         if function == "avoid" and after["cubic_last_time"] != before["cubic_last_time"]:

@@ -55,25 +55,25 @@ class Order:
 class Catalogue:
     """Runs and sweeps below a folder, by their names: their paths in it.
 
-    A name is looked up among those that were found, and never taken for a path.
+    A name is looked up among the known entries, and never taken for a path.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()
         #: The entry of each run and sweep by name, with the version of its file.
-        self._said: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        self._entries: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
         self._tables: OrderedDict[tuple[str, tuple[int, ...]], OnDisk] = OrderedDict()
 
     def entries(self) -> list[dict[str, Any]]:
         """Return every run and sweep, the latest first."""
         with self._lock:
-            self._look()
-            found = [entry for _, entry in self._said.values()]
-        return sorted(found, key=lambda entry: (-entry["changed_ns"], entry["id"]))
+            self._scan()
+            entries = [entry for _, entry in self._entries.values()]
+        return sorted(entries, key=lambda entry: (-entry["changed_ns"], entry["id"]))
 
-    def _look(self) -> None:
-        said: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+    def _scan(self) -> None:
+        entries: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
         with opened(self._folder) as root:
             looked = os.fwalk(".", dir_fd=root, follow_symlinks=False)
             for nth, (path, below, names, folder) in enumerate(looked):
@@ -88,10 +88,10 @@ class Catalogue:
                     name = path.removeprefix("./")
                     entry = self._entry(name, kind, folder)
                     if entry is not None:
-                        said[name] = entry
-                if nth >= limits.FOLDERS or len(said) >= limits.ENTRIES:
+                        entries[name] = entry
+                if nth >= limits.FOLDERS or len(entries) >= limits.ENTRIES:
                     break
-        self._said = said
+        self._entries = entries
 
     def _entry(
         self, name: str, kind: str, folder: int
@@ -100,21 +100,21 @@ class Catalogue:
             # Names that are not valid text cannot be shown on a page.
             name.encode()
             mark = _mark(kind, folder)
-            known = self._said.get(name)
+            known = self._entries.get(name)
             if known is not None and known[0] == mark:
                 return known
             value = json_value(read_bytes(kind, beneath=folder))
-            said = _sweep(folder, value) if kind == SWEEP else _run(value)
+            content = _sweep(folder, value) if kind == SWEEP else _run(value)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return None
-        return mark, {"id": name, "changed_ns": mark[0], **said}
+        return mark, {"id": name, "changed_ns": mark[0], **content}
 
     def _known(self, name: str, kind: str) -> tuple[int, ...]:
         """Return the version of a run or a sweep: it changes if the name is used again."""
         with self._lock:
-            if name not in self._said:
-                self._look()
-            _, entry = self._said.get(name, ((), {"kind": None}))
+            if name not in self._entries:
+                self._scan()
+            _, entry = self._entries.get(name, ((), {"kind": None}))
         if entry["kind"] != kind:
             raise Missing(f"no {kind} has that name")
         try:
@@ -152,7 +152,7 @@ class Catalogue:
                 self._join_repeats(side)
         before, after = one.settings[""], other.settings[""]
         settings: list[pages.Differing] = [
-            {"key": key, "old": _told(before.get(key)), "new": _told(after.get(key))}
+            {"key": key, "old": _written(before.get(key)), "new": _written(after.get(key))}
             for key in differing(one, other)
         ]
         metrics: list[pages.Change] = [
@@ -177,9 +177,10 @@ class Catalogue:
             self._join_repeats(side)
         runs = list(side.points[""].values())
         text = self.order(name).scenario
-        found = {name: of_runs(runs, name) for name in side.metrics()}
+        statistics = {name: of_runs(runs, name) for name in side.metrics()}
         means, medians = (
-            {name: of and of[kind] for name, of in found.items()} for kind in ("mean", "median")
+            {name: of and of[kind] for name, of in statistics.items()}
+            for kind in ("mean", "median")
         )
         try:
             plan = guests.check(text, "scenario.toml", (), False, files=False, here=False)
@@ -196,7 +197,7 @@ class Catalogue:
     def _join_repeats(self, side: Subject) -> None:
         """Add the runs next to a run that differ from it only in the seed."""
         with self._lock:
-            entries = {name: entry for name, (_, entry) in self._said.items()}
+            entries = {name: entry for name, (_, entry) in self._entries.items()}
         backend = entries[side.name]["backend"] if side.name in entries else None
         beside = [
             name
@@ -235,9 +236,9 @@ class Catalogue:
         with opened(self._folder, above or ".") as folder:
             there = os.listdir(folder)
             if store.MANIFEST in there:
-                raise _refused(f"{last} is one of several runs", "rename the folder of all")
+                raise _error(f"{last} is one of several runs", "rename the folder of all")
             if new in there:
-                raise _refused(f"{new} already exists", "choose another name")
+                raise _error(f"{new} already exists", "choose another name")
             os.rename(last, new, src_dir_fd=folder, dst_dir_fd=folder)
         return f"{above}/{new}" if above else new
 
@@ -263,8 +264,8 @@ class Catalogue:
         """Return a metric over the points of a sweep; by default, the first that it compares."""
         sweep = self._sweep(name)
         chosen = metric or sweep.metrics[0]
-        found = meant(chosen, [d["name"] for d in _paceline.metrics() if d["scope"] == "run"])
-        chosen = found[0] if len(found) == 1 else HEADLINES[0]
+        matches = meant(chosen, [d["name"] for d in _paceline.metrics() if d["scope"] == "run"])
+        chosen = matches[0] if len(matches) == 1 else HEADLINES[0]
         errors = (OSError, pl.exceptions.PolarsError)
         with (
             self._reading(name, "sweep", *errors) as folder,
@@ -298,21 +299,21 @@ class Catalogue:
             raise Missing("no plot has that name") from None
 
 
-def _refused(why: str, hint: str) -> StoreError:
+def _error(why: str, hint: str) -> StoreError:
     return StoreError("not-a-run", f"{why}: {hint}", hint=hint, file="")
 
 
-def _told(settings: list[Any] | None) -> str:
+def _written(settings: list[Any] | None) -> str:
     """Return the settings of a scenario, one after the other for flows, links and events."""
     return ", ".join(dict.fromkeys(str(setting) for setting in settings or []))
 
 
-def _interval(found: Finding) -> str | None:
+def _interval(finding: Finding) -> str | None:
     """Return the 95 % interval of a difference, if repeats give one."""
-    difference = found.difference
+    difference = finding.difference
     if difference is None or difference.low is None or difference.high is None:
         return None
-    low, high = (quantity(found.metric, end) for end in (difference.low, difference.high))
+    low, high = (quantity(finding.metric, end) for end in (difference.low, difference.high))
     return f"{low} to {high}"
 
 

@@ -28,20 +28,20 @@ _LINES = 12
 def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
     """Return a metric at each point; with many points, only the lowest and the highest."""
     over = sweep.grid
-    found = dataset.means(over, frame, metric)
-    numbers = list(range(len(found)))
+    statistics_ = dataset.means(over, frame, metric)
+    numbers = list(range(len(statistics_)))
     if len(numbers) > limits.POINTS:
-        defined = [n for n in numbers if found[n] is not None]
-        defined.sort(key=lambda n: (found[n] or {})["mean"] or 0.0)
+        defined = [n for n in numbers if statistics_[n] is not None]
+        defined.sort(key=lambda n: (statistics_[n] or {})["mean"] or 0.0)
         half = limits.POINTS_SHOWN // 2
         numbers = sorted({*defined[:half], *defined[-half:]}, key=defined.index)
     shown: list[pages.GridPoint] = []
     for number in numbers:
-        statistics = found[number]
+        statistics = statistics_[number]
         mean = statistics["mean"] if statistics else None
         place = list(over.place(number))
-        told = text(metric, statistics)
-        shown.append({"point": number, "place": place, "mean": mean, "text": told})
+        label = text(metric, statistics)
+        shown.append({"point": number, "place": place, "mean": mean, "text": label})
     known = [d["name"] for d in _paceline.metrics() if d["scope"] == "run"]
     return {
         "scenario": sweep.scenario,
@@ -49,20 +49,20 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
         "metrics": [m for m in dict.fromkeys([*sweep.metrics, *known]) if m in known],
         "axes": [grid.heading(axis.name, None) for axis in over.axes],
         "seeds": list(over.seeds),
-        "total": len(found),
+        "total": len(statistics_),
         "points": shown,
-        "picture": _picture(sweep, metric, found, numbers),
+        "picture": _picture(sweep, metric, statistics_, numbers),
     }
 
 
 def _picture(
     sweep: Sweep,
     metric: str,
-    found: Sequence[Mapping[str, Any] | None],
+    statistics_: Sequence[Mapping[str, Any] | None],
     numbers: list[int],
 ) -> pages.Picture | None:
     """Return a metric along an axis, a line for each point of another, or its distribution."""
-    means = [statistics["mean"] if statistics else None for statistics in found]
+    means = [statistics["mean"] if statistics else None for statistics in statistics_]
     defined = {number: mean for number, mean in enumerate(means) if mean is not None}
     title, scale = labelled(metric, defined.values())
     shown = {number: nth for nth, number in enumerate(numbers) if number in defined}
@@ -77,7 +77,7 @@ def _picture(
     styles = [flow_style(nth) for nth in range(len(lines))]
 
     def scaled(number: int, name: str) -> float | None:
-        value = (found[number] or {})[name]
+        value = (statistics_[number] or {})[name]
         return None if value is None else value / scale.size
 
     at = {number: sweep.grid.place(number) for number in shown}
@@ -87,7 +87,7 @@ def _picture(
         "ticks": [{"at": at, "text": grid.short(name, at, unit)} for name, at in places.items()],
         "log": unit is not None and grid.is_log(places.values()),
         # Across points that are left out, a line would say what was not measured.
-        "joined": "no" if unit is None or len(numbers) < len(found) else "straight",
+        "joined": "no" if unit is None or len(numbers) < len(statistics_) else "straight",
         "lines": [
             {"label": grid.shown(name), "colour": style.colour, "dash": list(style.dash)}
             for name, style in zip(lines, styles, strict=True)

@@ -124,14 +124,14 @@ class OnDisk:
     def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
         """Return columns of a table, those that it has."""
         with self._reads:
-            wanted = [name for name in names if name in self._names[table]]
-            fresh = [name for name in wanted if (table, name) not in self._read]
+            existing = [name for name in names if name in self._names[table]]
+            fresh = [name for name in existing if (table, name) not in self._read]
             if fresh:
                 with self._reading(table) as file:
                     frame = pl.read_parquet(file, columns=fresh)
                 for name in fresh:
                     self._read[table, name] = frame[name]
-        return pl.DataFrame([self._read[table, name] for name in wanted])
+        return pl.DataFrame([self._read[table, name] for name in existing])
 
 
 #: Where the tables of a run are; only the requested columns are read.
@@ -187,8 +187,8 @@ def series(
         times = [(start + (i + 0.5) * width / 2) / 1e9 for i in range(2 * count)]
     lines: list[tuple[str, str, Style, pl.Series]] = []
     for nth, (name, run) in enumerate(runs.items()):
-        found = _lines(run, quantity, start, width, count)
-        for index, (label, values) in enumerate(found):
+        labelled = _lines(run, quantity, start, width, count)
+        for index, (label, values) in enumerate(labelled):
             # With several runs, the colour shows the run and the dash the flow.
             style = flow_style(index)
             if len(runs) > 1:
@@ -224,19 +224,19 @@ def _lines(
     if quantity in _QUEUE:
         table = run.columns("queue", ("link", "t_ns", _QUEUE[quantity]))
         frame = table.filter(pl.col("link") == 0).with_columns(flow=pl.lit(0))
-        found = envelopes(frame, _QUEUE[quantity], width, count, start)
-        return [("bottleneck", values) for values in found.values()]
+        lines = envelopes(frame, _QUEUE[quantity], width, count, start)
+        return [("bottleneck", values) for values in lines.values()]
     labels = dict(run.flows.sort("flow").select("flow", "label").iter_rows())
     if quantity == "throughput_bps":
         frame = run.columns("samples", ("flow", "t_ns", "delivered_bytes"))
         ran = max(-(-(end_ns(run) - start) // width), 0)
         # After the end of a run that is shorter than others, its throughput is unknown.
-        found = {
+        lines = {
             flow: values.head(ran).extend_constant(None, max(count - ran, 0))
             for flow, values in rates(frame, width, count, start).items()
         }
     elif quantity in (frame := run.columns("samples", ("flow", "t_ns", quantity))).columns:
-        found = envelopes(frame, quantity, width, count, start)
+        lines = envelopes(frame, quantity, width, count, start)
     else:
         return []
-    return [(str(label), found[flow]) for flow, label in labels.items() if flow in found]
+    return [(str(label), lines[flow]) for flow, label in labels.items() if flow in lines]

@@ -2,7 +2,7 @@
 
 That address has a secret, which the first request exchanges for a cookie. The server answers to its
 own address only, so that no page from elsewhere can reach it through a name that points here, and
-only its own page. It takes no path: what a request names is looked up among what was found.
+only its own page. It takes no path: what a request names is looked up among the known entries.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ Answer = TypeVar("Answer")
 class Wrong(HTTPError):  # noqa: N818 - it is an answer
     """A request that is refused, and why."""
 
-    def __init__(self, status: HTTPStatus, said: str) -> None:
+    def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(status)
-        self.said = said
+        self.message = message
 
 
 class Server:
@@ -296,20 +296,22 @@ class _Handler(RequestHandler):
     def write_error(self, status_code: int, **about: Any) -> None:
         """Answer what is wrong."""
         error = about["exc_info"][1] if "exc_info" in about else None
-        said = error.said if isinstance(error, Wrong) else HTTPStatus(status_code).phrase.lower()
+        message = (
+            error.message if isinstance(error, Wrong) else HTTPStatus(status_code).phrase.lower()
+        )
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.finish(json.dumps({"error": said}))
+        self.finish(json.dumps({"error": message}))
 
     def on_connection_close(self) -> None:
         self.has_gone = True
 
 
-def _refusal(said: str) -> Wrong:
-    return Wrong(HTTPStatus.FORBIDDEN, said)
+def _refusal(message: str) -> Wrong:
+    return Wrong(HTTPStatus.FORBIDDEN, message)
 
 
-def _bad(said: str) -> Wrong:
-    return Wrong(HTTPStatus.BAD_REQUEST, said)
+def _bad(message: str) -> Wrong:
+    return Wrong(HTTPStatus.BAD_REQUEST, message)
 
 
 class _Nothing(_Handler):
@@ -474,15 +476,15 @@ class _Events(_Handler):
     async def get(self, number: str) -> None:
         job = self.job(number)
         self.set_header("Content-Type", "text/event-stream")
-        said: pages.JobState | None = None
+        last: pages.JobState | None = None
         waited = 0.0
         while not (self.has_gone or self.server.stopping):
             now = job.as_json()
-            if now != said or waited >= _BEAT_S:
-                said, waited = now, 0.0
-                self.write(f"data: {json.dumps(said)}\n\n")
+            if now != last or waited >= _BEAT_S:
+                last, waited = now, 0.0
+                self.write(f"data: {json.dumps(last)}\n\n")
                 await self.bring(self.flush())
-            if said["state"] != "running":
+            if last["state"] != "running":
                 break
             await asyncio.sleep(_LOOK_S)
             waited += _LOOK_S
@@ -540,10 +542,10 @@ class _Check(_Posted):
             try:
                 guests.check(text, "scenario.toml", (), False, "sim", files=False)
             except ScenarioError as error:
-                found = error.diagnostics
+                diagnostics = error.diagnostics
                 return {
                     "problems": [
-                        {"message": d.message, "line": d.line, "hint": d.hint} for d in found
+                        {"message": d.message, "line": d.line, "hint": d.hint} for d in diagnostics
                     ]
                 }
             return {"problems": []}

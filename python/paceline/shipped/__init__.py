@@ -28,8 +28,8 @@ def nearest_folder(kind: Kind) -> Path:
 def scenarios() -> dict[str, Path]:
     """Return the included scenarios, by names such as ``bbr3/cellular``."""
     root = folder("scenarios")
-    found = sorted(root.rglob("*.toml"))
-    return {path.relative_to(root).with_suffix("").as_posix(): path for path in found}
+    files = sorted(root.rglob("*.toml"))
+    return {path.relative_to(root).with_suffix("").as_posix(): path for path in files}
 
 
 def scenario(name: str) -> Path | None:
@@ -58,16 +58,16 @@ def lesson(path: Path) -> dict[str, str]:
     """Return the texts of a scenario's lesson; nothing if the scenario is not one of a lesson."""
     import shlex  # only the lessons need it
 
-    told = lessons().get(path.stem) if path.parent.name == "lessons" else None
-    if told is None:
+    content = lessons().get(path.stem) if path.parent.name == "lessons" else None
+    if content is None:
         return {}
-    options = " ".join(f"--set {shlex.quote(one)}" for one in told["set"])
+    options = " ".join(f"--set {shlex.quote(one)}" for one in content["set"])
     return {
-        "lesson": told["text"],
-        "change": told["do"],
+        "lesson": content["text"],
+        "change": content["do"],
         "command": f"paceline run lessons/{path.stem} {options}",
-        "question": f"{told['question']} {' / '.join(told['answers'])}",
-        "metric": told["shows"]["metric"],
+        "question": f"{content['question']} {' / '.join(content['answers'])}",
+        "metric": content["shows"]["metric"],
     }
 
 

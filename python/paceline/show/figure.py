@@ -74,9 +74,9 @@ def size_of(text: str) -> Size:
         return Size(COLUMNS[text])
     try:
         width, height, unit = _SIZE.fullmatch(text.strip()).groups()  # type: ignore[union-attr]
-        found = [float(side) * _INCH[unit] for side in (width, height) if side]
-        if all(1 <= side <= 50 for side in found):
-            return Size(*found)
+        sides = [float(side) * _INCH[unit] for side in (width, height) if side]
+        if all(1 <= side <= 50 for side in sides):
+            return Size(*sides)
     except (AttributeError, ValueError):
         pass
     hint = f"for example 3.5x2.4in, 88mm, {', '.join(COLUMNS)}; each side from 1 to 50 in"
@@ -123,8 +123,8 @@ def _style(path: str | PathLike[str]) -> dict[Any, Any]:
     try:
         return dict(mpl.rc_params_from_file(path, fail_on_error=True, use_default_template=False))
     except ValueError as error:
-        told = str(error).strip().partition("\n")[0]
-        raise ArgumentError(f"{path}: {told}", hint="correct this line of the style") from None
+        message = str(error).strip().partition("\n")[0]
+        raise ArgumentError(f"{path}: {message}", hint="correct this line of the style") from None
 
 
 @contextmanager
@@ -304,9 +304,9 @@ def _saving(settings: Mapping[Any, Any], *, is_sized: bool = False) -> Iterator[
             hint = "give a larger size, or draw less"
             raise ArgumentError("the figure is too small for what it shows", hint=hint) from None
         except RuntimeError as error:
-            told = str(error).strip().partition("\n")[0]
+            message = str(error).strip().partition("\n")[0]
             hint = "leave `text.usetex` out of the style, or install LaTeX"
-            raise ArgumentError(f"the figure cannot be drawn: {told}", hint=hint) from None
+            raise ArgumentError(f"the figure cannot be drawn: {message}", hint=hint) from None
 
 
 def _line(style: Style) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Joint:
         for nth, (name, title, suffix, *_) in enumerate(_DRAWN):
             drawn = self._drawn(nth)
             scale = scale_of(suffix, max(top(line) for *_, line in drawn))
-            series = [Series(said, style, scaled(line, scale)) for said, style, line in drawn]
+            series = [Series(label, style, scaled(line, scale)) for label, style, line in drawn]
             panels.append(Panel(name, title, scale.unit, times, series))
         return panels
 
@@ -120,9 +120,9 @@ class Joint:
         return rows
 
     def _cell(self, name: str, side: str) -> dict[str, str]:
-        found = self._together(name, side)
-        mean = NONE if found is None else quantity(name, found["mean"])
-        return {"value": mean, "interval": spread(name, found)}
+        statistics = self._together(name, side)
+        mean = NONE if statistics is None else quantity(name, statistics["mean"])
+        return {"value": mean, "interval": spread(name, statistics)}
 
     def _together(self, name: str, side: str) -> answers.Statistics | None:
         runs = [run for run in self.runs if run.side == side]

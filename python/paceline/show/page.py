@@ -128,12 +128,12 @@ def _flow_columns(run: Run) -> list[dict[str, str]]:
 
 def _spreads(run: Run) -> dict[str, str]:
     """Return each flow metric from its minimum to its maximum over the flows."""
-    found = {}
+    spreads = {}
     for name in (column["name"] for column in _flow_columns(run)):
         values = [flow[name] for flow in run.flow_metrics if flow.get(name) is not None]
         ends = dict.fromkeys(quantity(name, end) for end in (min(values), max(values)))
-        found[name] = " to ".join(ends)
-    return found
+        spreads[name] = " to ".join(ends)
+    return spreads
 
 
 def _emulation(run: Run) -> dict[str, Any] | None:

@@ -128,8 +128,8 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
 
     A bucket gives two values, in the order in which they occurred; an empty one gives two gaps.
     """
-    found = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
-    return found[0].to_list() if found else [None] * (2 * count)
+    envelopes_ = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
+    return envelopes_[0].to_list() if envelopes_ else [None] * (2 * count)
 
 
 def envelopes(
@@ -233,14 +233,14 @@ class Sketch:
         both = [self.throughput(), self.rtt()]
         if self._queue.is_empty():
             return both
-        found = [*both, self.queue(), self.drops()]
+        panels = [*both, self.queue(), self.drops()]
         if not self._back.is_empty():
             place = "in the return direction"
-            found += [
+            panels += [
                 self._queued("return-queue", self._back, place, None),
                 self._discarded("return-drops", self._back, place),
             ]
-        return [panel for panel in found if panel is not None]
+        return [panel for panel in panels if panel is not None]
 
     def throughput(self) -> Panel:
         """Throughput of each flow, stacked.
@@ -251,8 +251,8 @@ class Sketch:
         interval = self.end_ns // max(self._rows - 1, 1)
         width = max(BIN_NS, interval, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
-        found = {flow: r.to_list() for flow, r in rates(self._samples, width, count).items()}
-        sent = {int(f): found.get(int(f), [0.0] * count) for f in self.flows["flow"]}
+        by_flow = {flow: r.to_list() for flow, r in rates(self._samples, width, count).items()}
+        sent = {int(f): by_flow.get(int(f), [0.0] * count) for f in self.flows["flow"]}
         total = max((sum(row) for row in zip(*sent.values(), strict=True)), default=0.0)
         capacity = self._queue["rate_bps"].max() if self._queue.height else None
         most = float(capacity) if isinstance(capacity, int | float) else 0.0
@@ -358,15 +358,15 @@ class Sketch:
 
     def _discarded(self, name: str, frame: pl.DataFrame, place: str) -> Panel | None:
         columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
-        found = [
+        counters = [
             (label, column) for label, column in columns if frame.height and frame[column].max()
         ]
-        if not found:
+        if not counters:
             return None
         width = max(BIN_NS, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
         series = []
-        for nth, (label, column) in enumerate(found):
+        for nth, (label, column) in enumerate(counters):
             values = [0.0] * count
             grown = (
                 frame.with_columns(grown=pl.col(column).diff().fill_null(pl.col(column)))
@@ -377,7 +377,7 @@ class Sketch:
                 values[bin_] = float(number)
             series.append(Series(label, quantity_style(nth), scaled(values, Scale("", 1.0))))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
-        what = " and ".join(label for label, _ in found)
+        what = " and ".join(label for label, _ in counters)
         title = f"Packets {what} {place}, in each {width / 1e6:g} ms"
         return Panel(name, title, "packets", times, series)
 
@@ -430,10 +430,10 @@ class Sketch:
     def _lost(self, frame: pl.DataFrame) -> list[int]:
         """Return the packets declared lost up to each time."""
         at = pl.DataFrame({"t_ns": [int(t * 1e9) for t in self._times]})
-        found = at.join_asof(
+        joined = at.join_asof(
             frame.select("t_ns", "lost_packets").sort("t_ns"), on="t_ns", strategy="backward"
         )
-        return [int(n or 0) for n in found["lost_packets"]]
+        return [int(n or 0) for n in joined["lost_packets"]]
 
     def marks(self) -> list[Happening]:
         """Return the scenario's changes, and when the flows have converged."""
@@ -604,8 +604,8 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     )
     flows = ends["flow"].unique().sort()
     cells = flows.search_sorted(ends["flow"]).cast(pl.Int64) * count + ends["bin"]
-    found = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0)
-    return _by_flow(found, flows, count)
+    filled = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0)
+    return _by_flow(filled, flows, count)
 
 
 def top(values: Values) -> float:

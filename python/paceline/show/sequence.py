@@ -87,7 +87,7 @@ def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
 
     Raises `SequenceError` where a run has no packets, or not that flow.
     """
-    found = []
+    pairs = []
     for run in runs:
         packets = _packets(run)
         flows = run.flows.sort("flow")
@@ -103,10 +103,10 @@ def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
             mine = packets.filter(pl.col("flow") == row["flow"])
             trace = _trace(str(row["label"]), mine)
             if trace is not None:
-                found.append((run, trace))
-    if not found:
+                pairs.append((run, trace))
+    if not pairs:
         raise SequenceError("no flow sent anything", "choose another flow, or a longer run")
-    return _named(runs, found)
+    return _named(runs, pairs)
 
 
 def _packets(run: Run) -> pl.DataFrame:
@@ -140,15 +140,15 @@ def _trace(label: str, packets: pl.DataFrame) -> Trace | None:
     )
 
 
-def _named(runs: Sequence[Run], found: list[tuple[Run, Trace]]) -> list[Trace]:
+def _named(runs: Sequence[Run], pairs: list[tuple[Run, Trace]]) -> list[Trace]:
     """Give every trace a unique label."""
-    labels = [trace.label for _, trace in found]
+    labels = [trace.label for _, trace in pairs]
     if len(set(labels)) < len(labels) and len(runs) > 1:
-        alone = len(found) == len(runs)
-        labels = [r.scenario if alone else f"{r.scenario}, {t.label}" for r, t in found]
+        alone = len(pairs) == len(runs)
+        labels = [r.scenario if alone else f"{r.scenario}, {t.label}" for r, t in pairs]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({n})" for n, label in enumerate(labels, 1)]
-    return [replace(t, label=label) for label, (_, t) in zip(labels, found, strict=True)]
+    return [replace(t, label=label) for label, (_, t) in zip(labels, pairs, strict=True)]
 
 
 def view_of(

@@ -34,8 +34,8 @@ def guest_lines(guests: Iterable[dict[str, str]]) -> list[str]:
     lines = []
     for guest in guests:
         digest = guest["sha256"] and f"SHA-256 {guest['sha256'][:16]}"
-        told = (guest["file"], guest["language"], digest)
-        lines.append(f"{guest['name']}: {', '.join(part for part in told if part)}")
+        parts = (guest["file"], guest["language"], digest)
+        lines.append(f"{guest['name']}: {', '.join(part for part in parts if part)}")
     return lines
 
 
@@ -71,11 +71,11 @@ def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _number(told: Any, *keys: str) -> float | None:
+def _number(value: Any, *keys: str) -> float | None:
     """Return a number in nested tables; `None` if there is none: a record may come from anyone."""
     for key in keys:
-        told = told.get(key) if isinstance(told, dict) else None
-    return told if isinstance(told, int | float) else None
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, int | float) else None
 
 
 def judged(outcomes: Sequence[Mapping[str, Any]]) -> str:
@@ -97,14 +97,14 @@ def verdict(
         for o in outcomes
         if not o["held"]
     ]
-    said = judged(outcomes) + (f": {'; '.join(failed)}" if failed else "")
-    told = [
+    expectations = judged(outcomes) + (f": {'; '.join(failed)}" if failed else "")
+    rates = [
         words.format(quantity(name, figures[name]))
         for name, words in _TOLD.items()
         if figures.get(name) is not None
     ]
-    used = f"{' and '.join(dict.fromkeys(ccs))}: {', '.join(told)}" if told else ""
-    return "".join(f"{sentence}. " for sentence in (said, used) if sentence).rstrip()
+    used = f"{' and '.join(dict.fromkeys(ccs))}: {', '.join(rates)}" if rates else ""
+    return "".join(f"{sentence}. " for sentence in (expectations, used) if sentence).rstrip()
 
 
 #: What a verdict says of every run.
