@@ -11,9 +11,9 @@ __all__ = ["numpy", "polars"]
 
 class _Later(ModuleType):
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(self.__name__), name)
-        setattr(self, name, found)
-        return found
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
 
 
 if TYPE_CHECKING:

@@ -100,7 +100,7 @@ def verdict(
     expectations = judged(outcomes) + (f": {'; '.join(failed)}" if failed else "")
     rates = [
         words.format(quantity(name, figures[name]))
-        for name, words in _TOLD.items()
+        for name, words in _SENTENCES.items()
         if figures.get(name) is not None
     ]
     used = f"{' and '.join(dict.fromkeys(ccs))}: {', '.join(rates)}" if rates else ""
@@ -108,7 +108,7 @@ def verdict(
 
 
 #: What a verdict says of every run.
-_TOLD = {
+_SENTENCES = {
     "utilisation_ratio": "{} of the link used",
     "rtt_p50_ns": "median RTT {}",
     "retransmit_ratio": "{} of the packets retransmitted",

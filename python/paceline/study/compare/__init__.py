@@ -59,8 +59,8 @@ class Finding:
     @property
     def change_ends(self) -> tuple[float, float] | None:
         """The ends of the interval of that."""
-        found = self.difference
-        low, high = (None, None) if found is None else (found.low, found.high)
+        difference = self.difference
+        low, high = (None, None) if difference is None else (difference.low, difference.high)
         ends = self._part(low), self._part(high)
         return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
 
@@ -76,16 +76,16 @@ class Finding:
     @property
     def _shift(self) -> float | None:
         """The new value less the old one."""
-        found = self.difference
-        if found is None or found.mean is None or self.old is None or self.new is None:
+        difference = self.difference
+        if difference is None or difference.mean is None or self.old is None or self.new is None:
             return None
-        return self.new - self.old if found.ratios else found.mean
+        return self.new - self.old if difference.ratios else difference.mean
 
     def as_json(self) -> answers.Finding:
         """Return the object that ``--json`` prints."""
-        found = self.difference
-        signs = found.signs if found is not None else None
-        shown = None if found is None or found.ratios else found
+        difference = self.difference
+        signs = difference.signs if difference is not None else None
+        shown = None if difference is None or difference.ratios else difference
         ends = self.change_ends or (None, None)
         return {
             "point": self.point,
@@ -104,9 +104,9 @@ class Finding:
             "change_high_ratio": _finite(ends[1]),
             "higher": None if signs is None else signs[0],
             "lower": None if signs is None else signs[1],
-            "effect": None if found is None else found.effect,
-            "test": None if found is None else found.test,
-            "p": None if found is None else found.p,
+            "effect": None if difference is None else difference.effect,
+            "test": None if difference is None else difference.test,
+            "p": None if difference is None else difference.p,
             "p_adjusted": self.p,
             "verdict": self.verdict,
         }
@@ -182,15 +182,15 @@ def _adjusted(
 ) -> list[tuple[Difference | None, float | None]]:
     """Return differences and their probabilities, both corrected for all that can be tested."""
     tests = [(n, d) for n, d in enumerate(differences) if d is not None and d.p is not None]
-    able = [tests[n] for n in decidable([found.least for _, found in tests], level)]
-    raw = [found.p or 0.0 for _, found in able]
+    able = [tests[n] for n in decidable([difference.least for _, difference in tests], level)]
+    raw = [difference.p or 0.0 for _, difference in able]
     adjusted = {nth: p for (nth, _), p in zip(able, correct(raw), strict=True)}
     corrected: list[tuple[Difference | None, float | None]] = []
-    for nth, found in enumerate(differences):
+    for nth, difference in enumerate(differences):
         p, count = adjusted.get(nth), float(max(len(able), 1))
-        if found is not None and found.p and p is not None and p < 1:
-            count = max(p / found.p, 1.0)
-        corrected.append((None if found is None else found.corrected(count), p))
+        if difference is not None and difference.p and p is not None and p < 1:
+            count = max(p / difference.p, 1.0)
+        corrected.append((None if difference is None else difference.corrected(count), p))
     return corrected
 
 
@@ -241,20 +241,20 @@ def _difference(
     return ratios(*pair) if positive else paired(*pair, alike=False)
 
 
-def _verdict(found: Finding, tolerance: float, level: float) -> answers.Verdict:
-    difference = found.difference
-    sure = found.p is not None and found.p < level
-    if difference is None or (not sure and (found.old is None or found.new is None)):
-        return "lost" if found.new is None else "gained"
-    if found.change is not None and abs(found.change) <= tolerance:
+def _verdict(finding: Finding, tolerance: float, level: float) -> answers.Verdict:
+    difference = finding.difference
+    sure = finding.p is not None and finding.p < level
+    if difference is None or (not sure and (finding.old is None or finding.new is None)):
+        return "lost" if finding.new is None else "gained"
+    if finding.change is not None and abs(finding.change) <= tolerance:
         return "same"
-    if found.p is None:
+    if finding.p is None:
         return "untested"
     if not sure:
         return "unclear"
     # Times that are longer than some runs have an effect and no mean.
     size = difference.effect or 0.0 if difference.mean is None else difference.mean
-    return "better" if (size > 0) == higher_is_better(found.metric) else "worse"
+    return "better" if (size > 0) == higher_is_better(finding.metric) else "worse"
 
 
 def _finite(value: float | None) -> float | None:

@@ -28,9 +28,9 @@ def draw(title: str, findings: Sequence[Finding]) -> Drawing:
         axes.axvline(0, color=NEUTRAL, linewidth=0.8)
         for row, finding in enumerate(shown):
             colour = _COLOURS.get(finding.verdict, NEUTRAL)
-            found, scale = finding.difference, 100 / abs(finding.old or 1)
-            if found is not None and found.low is not None and found.high is not None:
-                axes.plot([found.low * scale, found.high * scale], [row, row], color=colour)
+            diff, scale = finding.difference, 100 / abs(finding.old or 1)
+            if diff is not None and diff.low is not None and diff.high is not None:
+                axes.plot([diff.low * scale, diff.high * scale], [row, row], color=colour)
             axes.plot([100 * (finding.change or 0.0)], [row], "o", color=colour, markersize=4)
         names = [f"{words(finding.metric)} ({finding.verdict})" for finding in shown]
         axes.set_yticks(range(len(shown)), names)

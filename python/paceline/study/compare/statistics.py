@@ -81,7 +81,7 @@ def paired(old: Sequence[float], new: Sequence[float], *, alike: bool = True) ->
     if count < 2:
         return Difference(mean, signs=signs)
     error = math.sqrt(variance(differences) / count)
-    found = _estimate(old, new, mean, error, count - 1)
+    difference = _estimate(old, new, mean, error, count - 1)
     p: float | None
     test: Test | None
     if not _repeats(differences) and not (alike and _repeats([*old, *new])):
@@ -92,7 +92,7 @@ def paired(old: Sequence[float], new: Sequence[float], *, alike: bool = True) ->
     else:
         p, least = _flipped(differences)
         test = "sign flips"
-    return replace(found, p=p, least=least, test=test, signs=signs)
+    return replace(difference, p=p, least=least, test=test, signs=signs)
 
 
 def ratios(old: Sequence[float], new: Sequence[float]) -> Difference:
@@ -115,16 +115,16 @@ def unpaired(old: Sequence[float], new: Sequence[float]) -> Difference:
     for part, sample in zip(parts, (old, new), strict=True):
         weights += part**2 / (len(sample) - 1)
     freedom = sum(parts) ** 2 / weights if weights > 0 else float(len(old) + len(new) - 2)
-    found = _estimate(old, new, mean, error, freedom)
+    difference = _estimate(old, new, mean, error, freedom)
     guess = tail(mean / error, freedom) if error > 0 else 0.0
     if _repeats([*old, *new]):
         p, least = _permuted(old, new, guess)
-        return replace(found, p=p, least=least, test="permutation")
+        return replace(difference, p=p, least=least, test="permutation")
     p, least, test = _student(mean, error, freedom, len(old), len(new))
     if len(old) != len(new) or len(old) >= _MANY:
         exact, at_least = _permuted(old, new, guess)
         p, least = max(p, exact), max(least, at_least)
-    return replace(found, p=p, least=least, test=test)
+    return replace(difference, p=p, least=least, test=test)
 
 
 def survival(old: Sequence[tuple[float, bool]], new: Sequence[tuple[float, bool]]) -> Difference:
@@ -153,11 +153,11 @@ def survival(old: Sequence[tuple[float, bool]], new: Sequence[tuple[float, bool]
 def _estimate(
     old: Sequence[float], new: Sequence[float], mean: float, error: float, freedom: float
 ) -> Difference:
-    found = Difference(mean, effect=hedges(old, new), error=error, freedom=freedom)
+    difference = Difference(mean, effect=hedges(old, new), error=error, freedom=freedom)
     if min(len(old), len(new)) < FEWEST or error == 0:
-        return found
+        return difference
     low, high = student(mean, error, freedom)
-    return replace(found, low=low, high=high)
+    return replace(difference, low=low, high=high)
 
 
 def _student(
@@ -203,8 +203,8 @@ def _permuted(
         return guess, least
     values = np.array([*old, *new]) - middle
     deals = _deals(len(old), len(new))
-    found = abs(float(values[: len(old)].sum()))
-    return _share(deals @ values, found - slack, complete=ways <= _MOST), least
+    observed = abs(float(values[: len(old)].sum()))
+    return _share(deals @ values, observed - slack, complete=ways <= _MOST), least
 
 
 def _flipped(differences: Sequence[float]) -> tuple[float, float]:
@@ -214,13 +214,13 @@ def _flipped(differences: Sequence[float]) -> tuple[float, float]:
     moved = sum(value != 0 for value in differences)
     least = max(min(2 * 0.5**moved, 1.0), 0.0 if complete else 1 / (_MOST // 2 + 1))
     values = np.array(differences)
-    found = abs(float(values.sum())) - _ROUNDING * float(abs(values).sum())
-    return _share(_flips(count) @ values, found, complete=complete), least
+    observed = abs(float(values.sum())) - _ROUNDING * float(abs(values).sum())
+    return _share(_flips(count) @ values, observed, complete=complete), least
 
 
-def _share(sums: NDArray[Any], found: float, *, complete: bool) -> float:
-    """Return the share of sums as large as the one that was found; it is one of all."""
-    as_large = int((abs(sums) >= found).sum())
+def _share(sums: NDArray[Any], observed: float, *, complete: bool) -> float:
+    """Return the share of sums as large as the observed one; it is one of all."""
+    as_large = int((abs(sums) >= observed).sum())
     return as_large / len(sums) if complete else (as_large + 1) / (len(sums) + 1)
 
 

@@ -43,8 +43,8 @@ class Subject:
 
     def values(self, point: str, metric: str) -> Values:
         """Return a metric at a point for each seed in which it is defined."""
-        found = {seed: value(run, metric) for seed, run in self.points[point].items()}
-        return {seed: v for seed, v in sorted(found.items()) if v is not None}
+        values = {seed: value(run, metric) for seed, run in self.points[point].items()}
+        return {seed: v for seed, v in sorted(values.items()) if v is not None}
 
     def censored(self, point: str, metric: str) -> Values:
         """Return what a time is longer than, for each seed whose run ended before it.
@@ -56,12 +56,12 @@ class Subject:
             return {}
         runs = sorted(self.points[point].items())
         some = any(value(run, metric) is not None for _, run in runs)
-        found = {}
+        bounds = {}
         for seed, run in runs:
             least = limit(run, metric)
             if value(run, metric) is None and (least is not None or some):
-                found[seed] = math.inf if least is None else least
-        return found
+                bounds[seed] = math.inf if least is None else least
+        return bounds
 
     def figure(self, point: str, metric: str) -> str:
         """Return a metric's mean at a point for people, with its interval and the runs it is of."""
@@ -143,21 +143,21 @@ def _settings(path: Path) -> dict[str, list[Any]]:
 
 def _of_document(document: dict[str, Any]) -> dict[str, list[Any]]:
     """Return a scenario's settings."""
-    found: dict[str, list[Any]] = {}
+    settings: dict[str, list[Any]] = {}
     for section, content in document.items():
         if section in _WORDS:
             continue
         for part in content if isinstance(content, list) else [content]:
             for key, setting in part.items() if isinstance(part, dict) else []:
                 if key not in _WORDS:
-                    found.setdefault(f"{section}.{key}", []).append(setting)
-    return found
+                    settings.setdefault(f"{section}.{key}", []).append(setting)
+    return settings
 
 
-def _schema(found: object) -> None:
-    if type(found) is not int or found != _paceline.RECORD_SCHEMA:
+def _schema(version: object) -> None:
+    if type(version) is not int or version != _paceline.RECORD_SCHEMA:
         raise ValueError(
-            f"it has schema {found}, but this version of Paceline "
+            f"it has schema {version}, but this version of Paceline "
             f"reads schema {_paceline.RECORD_SCHEMA}"
         )
 
@@ -220,21 +220,21 @@ def _side(
 ) -> Subject:
     """Return runs of a sweep: a point for each place along some axes, paired along others."""
     subject = Subject(name)
-    grid, wanted, axes = sweep.grid, set(runs), list(axes)
+    grid, chosen, axes = sweep.grid, set(runs), list(axes)
     flows: dict[int, list[dict[str, Any]]] = {}
     for flow in sweep.flows.iter_rows(named=True):
         flows.setdefault(flow["run"], []).append(flow | {"censored": _limits("flow", flow)})
-    found: dict[str, dict[Any, list[dict[str, Any]]]] = {}
+    points: dict[str, dict[Any, list[dict[str, Any]]]] = {}
     for row in sweep.runs.iter_rows(named=True):
-        if row["run"] not in wanted:
+        if row["run"] not in chosen:
             continue
         places = grid.at(grid.point_of(row["run"]))
-        told = (pair for n in axes for pair in places[n].overrides)
-        point = ", ".join(f"{key} = {text}" for key, text in told)
+        overrides = (pair for n in axes for pair in places[n].overrides)
+        point = ", ".join(f"{key} = {text}" for key, text in overrides)
         unit = tuple(places[n].name for n in paired) or grid.seed_of(row["run"])
         run = {"metrics": row, "flows": flows.get(row["run"], []), "censored": _limits("run", row)}
-        found.setdefault(point, {}).setdefault(unit, []).append(run)
-    for point, units in found.items():
+        points.setdefault(point, {}).setdefault(unit, []).append(run)
+    for point, units in points.items():
         subject.points[point] = {unit: _mean(runs) for unit, runs in units.items()}
     settings = _settings(sweep.folder / "scenario.toml")
     settings |= {key: [text] for key, text in sweep.overrides}

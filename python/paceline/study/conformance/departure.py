@@ -102,8 +102,8 @@ def rounds(run: Run, rtt_ns: int) -> tuple[int, list[Round]]:
 
 def departure(reference: Run, other: Run) -> str:
     """Describe where the first flow of a run departs from that of a reference."""
-    if said := states_departure(reference, other):
-        return said
+    if difference := states_departure(reference, other):
+        return difference
     return f"{NO_STATES}; by its packets, {packets_departure(reference, other)}"
 
 
@@ -118,13 +118,13 @@ def packets_departure(reference: Run, other: Run) -> str:
     """Describe where a run departs by its packets."""
     rtt = _rtt(reference)
     theirs = rounds(other, rtt)
-    found = by_packets(stays(reference), rounds(reference, rtt), theirs, rtt)
+    differences = by_packets(stays(reference), rounds(reference, rtt), theirs, rtt)
     compared = ["rate"]
     compared += ["queue"] if any(one.rtt_ns for one in theirs[1]) else []
     compared += ["loss"] if _lost(theirs[1]) is not None else []
     same = " and ".join(filter(None, [", ".join(compared[:-1]), compared[-1]]))
     are = "are those" if len(compared) > 1 else "is that"
-    return "; ".join(found) or f"{same} {are} of the reference"
+    return "; ".join(differences) or f"{same} {are} of the reference"
 
 
 def _rtt(reference: Run) -> int:
@@ -136,13 +136,13 @@ def by_states(reference: Sequence[Stay], other: Sequence[Stay], rtt_ns: int) -> 
     both = list(zip(reference, other, strict=False))
     for number, (one, two) in enumerate(both, 1):
         if one.state != two.state:
-            said = (
+            text = (
                 f"state {number} is {two.state} at {_time(two.enter_ns)}; the reference enters "
                 f"{one.state} at {_time(one.enter_ns)}"
             )
             if _drawn(reference, other, number - 1):
-                return f"{said}, as the drawn end of a Cruise may have it; until then they agree"
-            return said
+                return f"{text}, as the drawn end of a Cruise may have it; until then they agree"
+            return text
         if one.lasts_ns is None or two.lasts_ns is None:
             continue
         longer = two.lasts_ns - one.lasts_ns
@@ -184,48 +184,50 @@ def by_packets(stays: Sequence[Stay], ours: _Rounds, theirs: _Rounds, rtt_ns: in
     if their is None:
         return [f"it never delivers {most}"]
     late = 0 if own is None else their - own
-    found = []
+    differences = []
     if abs(late) > rtt_ns:
-        found.append(
+        differences.append(
             f"it delivers {most} {_in_rounds(late, rtt_ns)}: {_time(their)} after its first RTT "
             f"sample, the reference after {_time(own)}"
         )
     there = _within(other, begin + max(late, 0), end)
     when = f"{_time(start + begin)} to {_time(start + end)}"
     if len(there) < _LONG:
-        found.append(f"there are too few rounds in the reference's {state}, {when}, to compare")
-    elif said := _steadily(steady, there, rtt_ns):
-        found.append(f"in the reference's {state}, {when}, {' and '.join(said)}")
-    return found
+        differences.append(
+            f"there are too few rounds in the reference's {state}, {when}, to compare"
+        )
+    elif parts := _steadily(steady, there, rtt_ns):
+        differences.append(f"in the reference's {state}, {when}, {' and '.join(parts)}")
+    return differences
 
 
 def _steadily(steady: Sequence[Round], there: Sequence[Round], rtt_ns: int) -> list[str]:
     """Describe differences between the rounds of two runs in the same state."""
-    found = []
+    differences = []
     ours, theirs = (mean(one.delivery_bps for one in rows) for rows in (steady, there))
     (_, _, own), (first, last, fall) = _fall(steady), _fall(there)
     if fall > own + _FALLING:
-        found.append(
+        differences.append(
             f"its rate decays from {_rate(first)} to {_rate(last)}; the reference keeps "
             f"{_rate(ours)}"
         )
     elif abs(theirs - ours) > _DIFFERENT * ours:
-        found.append(f"it delivers {_rate(theirs)}, the reference {_rate(ours)}")
+        differences.append(f"it delivers {_rate(theirs)}, the reference {_rate(ours)}")
     queues = [
         [one.rtt_ns - rtt_ns for one in rows if one.rtt_ns is not None] for rows in (steady, there)
     ]
     if all(queues):
         own, their = (max(median(rows), 0.0) for rows in queues)
         if abs(their - own) > _QUEUE * rtt_ns:
-            found.append(
+            differences.append(
                 f"its RTT is {_time(their)} above the base RTT, the reference's {_time(own)}"
             )
     lost, theirs_lost = (_lost(rows) for rows in (steady, there))
     if lost is not None and theirs_lost is not None and abs(theirs_lost - lost) > _LOSS:
-        found.append(
+        differences.append(
             f"it loses {100 * theirs_lost:.1f} % of its packets, the reference {100 * lost:.1f} %"
         )
-    return found
+    return differences
 
 
 def _lost(rows: Sequence[Round]) -> float | None:

@@ -58,13 +58,13 @@ _ABSENT = "; not recorded: "
 #: The beginning of the evidence of a step about something that a controller does not report.
 _APART = "; not reported: "
 
-#: What is said of a controller whose samples are never application-limited.
+#: The remark about a controller whose samples are never application-limited.
 _NO_LIMIT = "it never says that the application limits it"
 
-#: What is said of a stack and a step about loss recovery.
+#: The remark about a stack and a step about loss recovery.
 _NO_RECOVERY = "it does not say when it enters, leaves or undoes a loss recovery"
 
-#: What is said of a step about a change of the path, which only our own records have.
+#: The remark about a step about a change of the path, which only our own records have.
 _NO_CHANGES = "a recording does not have the changes of its path"
 
 #: The end of the evidence of a step for which the record has nothing.
@@ -148,10 +148,10 @@ class Cases:
             batch.execute(
                 self._jobs, self._judged, executor=here, store=book, failures="collect", watch=watch
             )
-        found: dict[str, list[Outcome]] = {}
+        outcomes: dict[str, list[Outcome]] = {}
         for number, case in enumerate(self._of):
-            found.setdefault(case.id, []).append(book.outcomes[number])
-        return [self._result(case, found.get(case.id, [])) for case in self._cases]
+            outcomes.setdefault(case.id, []).append(book.outcomes[number])
+        return [self._result(case, outcomes.get(case.id, [])) for case in self._cases]
 
     def _judged(self, number: int, _: Job, run: Run) -> list[Judged]:
         """Judge a run; that of a controller of others only by what it reports."""
@@ -163,11 +163,11 @@ class Cases:
             waits = next(_states_awaited(case), None) is not None
             apart = {s.number: reason for s in case.steps if waits or _STATES & s.query.names}
         if not run.samples.filter(flow=0)["app_limited"].any():
-            asks = [s.number for s in case.steps if "app_limited" in s.query.names]
-            apart = dict.fromkeys(asks, _NO_LIMIT) | apart
+            numbers = [s.number for s in case.steps if "app_limited" in s.query.names]
+            apart = dict.fromkeys(numbers, _NO_LIMIT) | apart
         if ":" in self._controller:
-            asks = [s.number for s in case.steps if _RECOVERY & s.query.words]
-            apart = dict.fromkeys(asks, _NO_RECOVERY) | apart
+            numbers = [s.number for s in case.steps if _RECOVERY & s.query.words]
+            apart = dict.fromkeys(numbers, _NO_RECOVERY) | apart
         case = replace(case, steps=tuple(s for s in case.steps if s.number not in apart))
         left = [(None, number, f"{_APART}{why}", None) for number, why in sorted(apart.items())]
         return [*left, *_judge(case, run, self._names)]
@@ -186,34 +186,34 @@ class Cases:
             return Result(case, self._controller, verdict, *none, tuple(evidence), ())
         steps = {step.number: step for step in case.steps}
         notable: list[str] = []
-        failed = excused = judged = kept = 0
+        failed = excused = judged = holding = 0
         #: Steps that are expected to fail on some path, and did not.
         unseen = dict(case.expected.get(self._controller, {})) if case.on_all_paths else {}
         for variant, outcome in zip(case.variants, outcomes, strict=True):
             expected = case.expected.get(self._controller, {}) | variant.expected
-            for does, number, found, absent in outcome.kept:
-                held = does is True
+            for does, number, text, absent in outcome.kept:
+                holds = does is True
                 where = f"{number} ({variant.name})" if variant.name else str(number)
-                says = steps[number].says
-                if found.startswith(_APART):
+                statement = steps[number].says
+                if text.startswith(_APART):
                     unseen.pop(number, None)
-                    evidence.append(f"step {where} not applicable: {says}{found}")
+                    evidence.append(f"step {where} not applicable: {statement}{text}")
                     continue
-                line = f"step {where} {'holds' if held else 'does not hold'}: {says}{found}"
+                line = f"step {where} {'holds' if holds else 'does not hold'}: {statement}{text}"
                 reason = absent or expected.get(number)
                 # What cannot hold for ours may hold for others.
-                stale = held and number in variant.expected and not self._is_foreign
-                if not held:
+                stale = holds and number in variant.expected and not self._is_foreign
+                if not holds:
                     unseen.pop(number, None)
                     excused += reason is not None
                     line += f" [expected: {reason}]" if reason else ""
                 elif stale:
                     line += f" [expected to fail: {reason}]"
-                failed += stale or (not held and reason is None)
+                failed += stale or (not holds and reason is None)
                 judged += 1
-                kept += held
+                holding += holds
                 evidence.append(line)
-                if stale or not held:
+                if stale or not holds:
                     notable.append(line)
         for number, reason in unseen.items():
             line = f"step {number} holds on every path [expected to fail on one: {reason}]"
@@ -222,8 +222,8 @@ class Cases:
         verdict = "fail" if failed or unseen else "expected fail" if excused else "pass"
         if not judged:
             verdict = "not applicable"
-        said = tuple(evidence), tuple(notable)
-        return Result(case, self._controller, verdict, judged, kept, *said)
+        outcome_lines = tuple(evidence), tuple(notable)
+        return Result(case, self._controller, verdict, judged, holding, *outcome_lines)
 
 
 def judge(case: Case, run: Run) -> Result:
@@ -234,27 +234,27 @@ def judge(case: Case, run: Run) -> Result:
     """
     controller = str(run.flows["cc"][0])
     names = names_of(run)
-    evidence, failed, held = [], [], 0
+    evidence, failed, holding = [], [], 0
     left = 0
     if not has_states(run, names) and any(_STATES & step.query.names for step in case.steps):
         return Result(case, controller, "not applicable", 0, 0, (NO_STATES,), ())
-    for does, number, found_, absent in _judge(case, run, names):
+    for does, number, text, absent in _judge(case, run, names):
         step = next(step for step in case.steps if step.number == number)
-        says = step.says
+        statement = step.says
         if run.source is not None and "key" in step.query.names:
-            does, found_, absent = None, f"; {_NO_CHANGES}", None
-        if does is None or found_.startswith(_ABSENT):
+            does, text, absent = None, f"; {_NO_CHANGES}", None
+        if does is None or text.startswith(_ABSENT):
             left += 1
-            evidence.append(f"step {number} not applicable: {says}{absent or found_}")
+            evidence.append(f"step {number} not applicable: {statement}{absent or text}")
             continue
-        line = f"step {number} {'holds' if does else 'does not hold'}: {says}{found_}"
+        line = f"step {number} {'holds' if does else 'does not hold'}: {statement}{text}"
         evidence.append(line)
-        held += does
+        holding += does
         if not does:
             failed.append(line)
     judged = len(evidence) - left
     verdict = "fail" if failed else "pass" if judged else "not applicable"
-    return Result(case, controller, verdict, judged, held, tuple(evidence), tuple(failed))
+    return Result(case, controller, verdict, judged, holding, tuple(evidence), tuple(failed))
 
 
 def is_of(case: Case, run: Run) -> bool:
@@ -275,7 +275,7 @@ def _path_of(text: str) -> list[Any]:
     return [scenario.get(section) for section in ("path", "links", "events")]
 
 
-#: What is said of a record in which a flow enters no state of BBR.
+#: The remark about a record in which a flow enters no state of BBR.
 NO_STATES = "the record has no BBR states"
 
 
@@ -289,8 +289,8 @@ def has_states(run: Run, names: Names) -> bool:
 
 def _stateless(run: Run, names: Names) -> str | None:
     """Return why a record has none of the draft's states, if so."""
-    found = visits_of(run, names)["phase"]
-    if any(plain(phase) == "probebw" for phase in found.drop_nulls()):
+    phases = visits_of(run, names)["phase"]
+    if any(plain(phase) == "probebw" for phase in phases.drop_nulls()):
         return "its PROBE_BW is not divided, as in BBRv1"
     return None if has_states(run, names) else NO_STATES
 
@@ -300,8 +300,8 @@ def names_of(run: Run) -> Names:
     names = NAMES.get(str(run.flows["cc"][0]), Names())
     if run.source is None:
         return names
-    found = run.events.filter(kind="state")
-    words = {str(word) for name in ("from", "detail") for word in found[name].drop_nulls()}
+    changes = run.events.filter(kind="state")
+    words = {str(word) for name in ("from", "detail") for word in changes[name].drop_nulls()}
     words |= {str(word) for word in run.samples["phase"].drop_nulls().unique()}
     states = {plain(state): state for state in STATES}
     own = {states[plain(word)]: word for word in words if plain(word) in states}
@@ -322,7 +322,7 @@ def _packed(judged: list[Judged]) -> dict[str, Any]:
 
 
 def _unpacked(_: int, record: dict[str, Any]) -> list[Judged]:
-    return [(held, number, found, absent) for held, number, found, absent in record["steps"]]
+    return [(holds, number, text, absent) for holds, number, text, absent in record["steps"]]
 
 
 def _states_awaited(case: Case) -> Iterator[tuple[int, str]]:
@@ -364,11 +364,11 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
             yield False, step.number, "; it was never reached", None
             continue
         row = rows.row(0, named=True)
-        held = row.pop(HOLDS)
+        holds = row.pop(HOLDS)
         if not measured:
             yield None, step.number, f"{_words(row)}; {_NOTHING}", None
             continue
-        yield None if held is None else held == 1, step.number, _words(row), None
+        yield None if holds is None else holds == 1, step.number, _words(row), None
 
 
 def _column(error: Exception) -> str:
@@ -378,11 +378,11 @@ def _column(error: Exception) -> str:
 
 
 def _words(row: Mapping[str, Any]) -> str:
-    found = (
+    words = (
         f"{name} {value}" if isinstance(value, str | bool) else _number(name, value)
         for name, value in row.items()
     )
-    text = ", ".join(found)
+    text = ", ".join(words)
     return f"; {text}" if text else ""
 
 

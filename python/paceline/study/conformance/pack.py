@@ -32,8 +32,8 @@ class Entry:
     def as_json(self) -> dict[str, Any]:
         """Return its entry in the index."""
         one = self.reference
-        told = {"id": one.id, "about": one.about, "section": one.section, "seed": self.seed}
-        return {**told, "files": self.files}
+        head = {"id": one.id, "about": one.about, "section": one.section, "seed": self.seed}
+        return {**head, "files": self.files}
 
 
 def write(
@@ -65,14 +65,14 @@ def write(
             one = references[number]
             files = _files(run, job.text, fresh / one.id, picture, dialect)
             entries[number] = entry = Entry(one, job.seed, files)
-            told = {**_head(), **entry.as_json(), "settings": dict(job.overrides)}
-            _json(fresh / one.id / MANIFEST, told)
+            manifest = {**_head(), **entry.as_json(), "settings": dict(job.overrides)}
+            _json(fresh / one.id / MANIFEST, manifest)
 
         batch.execute(jobs, keep, executor=locally(threads), watch=watch)
-        found = [entries[number] for number in range(len(references))]
-        _json(fresh / INDEX, {**_head(), "references": [entry.as_json() for entry in found]})
-        (fresh / README).write_text(_readme(found, picture), encoding="utf-8")
-    return found
+        ordered = [entries[number] for number in range(len(references))]
+        _json(fresh / INDEX, {**_head(), "references": [entry.as_json() for entry in ordered]})
+        (fresh / README).write_text(_readme(ordered, picture), encoding="utf-8")
+    return ordered
 
 
 def _files(run: Run, text: str, folder: Path, picture: str, dialect: str) -> dict[str, str]:

@@ -160,8 +160,8 @@ class Judged:
     @property
     def is_short(self) -> bool:
         """Whether the recording shows only how the flow starts, as other algorithms do."""
-        held = {check["id"].partition(".")[0] for check in self.having("held")}
-        return held <= {"startup", "drain", "slow_start", "all"}
+        states = {check["id"].partition(".")[0] for check in self.having("held")}
+        return states <= {"startup", "drain", "slow_start", "all"}
 
     @property
     def is_other(self) -> bool:
@@ -274,7 +274,7 @@ def causes(broken: Sequence[Judged]) -> list[tuple[str, float]]:
         for name, values in _CAUSES.get(check["id"], ()):
             for value in values or (round(check["measured"], 3),):
                 tried[own.get(name, name), value] = None
-    found: list[tuple[float, tuple[str, float]]] = []
+    causes: list[tuple[float, tuple[str, float]]] = []
     for option in tried:
         likeness = 0.0
         for judged in broken:
@@ -287,8 +287,8 @@ def causes(broken: Sequence[Judged]) -> list[tuple[str, float]]:
                 break
             likeness += one.likeness
         else:
-            found.append((likeness, option))
-    return [option for _, option in sorted(found, reverse=True)]
+            causes.append((likeness, option))
+    return [option for _, option in sorted(causes, reverse=True)]
 
 
 def _packets(run: Run, flow: int) -> _paceline.Packets:

@@ -63,8 +63,8 @@ def _row(check: dict[str, Any]) -> dict[str, Any]:
 def _broken(nth: int, flow: Flow) -> list[pages.Happening]:
     """Return when each check was first broken."""
     checks = [check for check in flow.nearest.having("broken") if check["t_ns"] is not None]
-    told = [(check["t_ns"] / 1e9, f"{check['id']} is broken") for check in checks]
-    return [{"t": at, "flow": nth, "kind": "broken", "text": text} for at, text in sorted(told)]
+    marks = [(check["t_ns"] / 1e9, f"{check['id']} is broken") for check in checks]
+    return [{"t": at, "flow": nth, "kind": "broken", "text": text} for at, text in sorted(marks)]
 
 
 def _details(nth: int, flow: Flow, *, named: bool) -> list[pages.Detail]:

@@ -60,8 +60,8 @@ def _read(path: Path) -> Reference:
 
 def settings(*, packets: bool = False) -> tuple[tuple[str, str], ...]:
     """Return what a reference's run sets in its scenario."""
-    wanted = (("run.record.packets", "true"),) if packets else ()
-    return (("flows.0.cc", CONTROLLER), *wanted)
+    recorded = (("run.record.packets", "true"),) if packets else ()
+    return (("flows.0.cc", CONTROLLER), *recorded)
 
 
 def chosen(names: Sequence[str]) -> list[Reference]:
@@ -70,13 +70,13 @@ def chosen(names: Sequence[str]) -> list[Reference]:
     Raises `ArgumentError` for a name that there is not, and `CaseError` for a folder without any.
     """
     known = references(shipped.nearest_folder("conformance") / DRAFT)
-    wanted = [name.removeprefix(PREFIX) for name in names]
-    for name in wanted:
+    selected = [name.removeprefix(PREFIX) for name in names]
+    for name in selected:
         if not any(named(reference.id, name) for reference in known):
             ids = [reference.id for reference in known]
             hint = did_you_mean(name, ids, "`paceline reference list` shows them all")
             raise ArgumentError(f"no reference is called {name!r}", hint=hint)
-    return [one for one in known if not names or any(named(one.id, name) for name in wanted)]
+    return [one for one in known if not names or any(named(one.id, name) for name in selected)]
 
 
 def run(reference: Reference) -> Run:

@@ -11,7 +11,7 @@ from paceline.runs import Run
 from paceline.study.conformance.packets import SHADOWS, Judged, agreement, alike
 
 #: Broken checks that a sentence names.
-_TOLD = 3
+_LISTED = 3
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Flow:
     path: str | None
     flow: int
     judged: list[Judged]
-    #: What `--as`, or its name, says that it is.
-    said: str | None
+    #: The algorithm that `--as`, or its name, gives.
+    named: str | None
     #: Options of its shadow that would explain this flow and those that were judged with it.
     causes: list[tuple[str, float]]
 
@@ -49,27 +49,29 @@ class Flow:
         nearest, broken = self.nearest, self.nearest.having("broken")
         name = SHADOWS[nearest.name]
         if nearest.verdict == "fits":
-            held, untold = (len(nearest.having(one)) for one in ("held", "cannot be told"))
-            told = f"nothing is broken, {held} checks held"
-            return f"{self.name} is {name}: {told}{f', {untold} cannot be told' if untold else ''}"
+            holding, untold = (len(nearest.having(one)) for one in ("held", "cannot be told"))
+            summary = f"nothing is broken, {holding} checks held"
+            return (
+                f"{self.name} is {name}: {summary}{f', {untold} cannot be told' if untold else ''}"
+            )
         if nearest.verdict == "cannot be told":
-            told = f"{self.name}: these packets do not tell whether it is {name}"
+            summary = f"{self.name}: these packets do not tell whether it is {name}"
             why = ": they show only its start; record a bulk transfer of 20 s or longer"
-            return told + why * nearest.is_short
+            return summary + why * nearest.is_short
         if nearest.is_other:
             is_not = (
-                f"is not {name}" if self.said else f"is none of the algorithms; {name} is nearest"
+                f"is not {name}" if self.named else f"is none of the algorithms; {name} is nearest"
             )
             return f"{self.name} {is_not}: {len(broken)} of its checks are broken"
-        told = "; ".join(in_words(check) for check in broken[:_TOLD])
-        more = f"; and {len(broken) - _TOLD} more" if len(broken) > _TOLD else ""
+        summary = "; ".join(in_words(check) for check in broken[:_LISTED])
+        more = f"; and {len(broken) - _LISTED} more" if len(broken) > _LISTED else ""
         things = "one thing" if len(broken) == 1 else f"{len(broken)} things"
-        return f"{self.name} is {name} in all but {things}: {told}{more}"
+        return f"{self.name} is {name} in all but {things}: {summary}{more}"
 
     @property
     def remarks(self) -> list[str]:
         """What else a reader wants to know: where it departs, why, and the states it reported."""
-        found = [f"With {option} = {value:g} nothing is broken" for option, value in self.causes]
+        remarks = [f"With {option} = {value:g} nothing is broken" for option, value in self.causes]
         if (there := self.nearest.departure) is not None:
             at, window = quantity("_ns", there["t_ns"]), quantity("_bytes", there["window_bytes"])
             pace = there["pace_bps"]
@@ -77,17 +79,17 @@ class Flow:
             flight = quantity("_bytes", there["in_flight_bytes"])
             own = there["own_bps"]
             sends = "" if own is None else f"; it sends at {quantity('_bps', own)}"
-            found.append(
+            remarks.append(
                 f"It departs at {at}: {self.nearest.name} is in {there['phase']} and allows "
                 f"{allows}; {flight} are in flight{sends}"
             )
         if others := [one for one in alike(self.judged) if one != self.nearest.name]:
-            found.append(f"These packets do not tell it from {' or '.join(others)}")
+            remarks.append(f"These packets do not tell it from {' or '.join(others)}")
         if self.agreement is not None:
-            found.append(
+            remarks.append(
                 f"Its reported states are the shadow's {100 * self.agreement:.1f} % of the time"
             )
-        return found
+        return remarks
 
     def as_json(self) -> dict[str, Any]:
         """Return it as `--json` prints it."""

@@ -85,13 +85,13 @@ def _limits(scope: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, list[int
 def runs(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     """Return a row for each run: its position, its seed, and its metrics."""
     columns = _metrics("run")
-    said = [records[number] for number in sorted(records)]
-    found = [record.get("metrics", {}) for record in said]
+    kept = [records[number] for number in sorted(records)]
+    every = [record.get("metrics", {}) for record in kept]
     values = {
         **_where(grid, sorted(records)),
-        "error": [record.get("error") for record in said],
-        **{name: [metrics.get(name) for metrics in found] for name in columns},
-        **_limits("run", said),
+        "error": [record.get("error") for record in kept],
+        **{name: [metrics.get(name) for metrics in every] for name in columns},
+        **_limits("run", kept),
     }
     limits = dict.fromkeys(map(limit_of, times("run")), pl.Int64)
     schema = {**_where_types(grid), "error": pl.String, **columns, **limits}
@@ -101,11 +101,11 @@ def runs(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
 def flows(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     """Return a row for each flow of each run."""
     columns = {"flow": pl.UInt32, "cc": pl.String, "label": pl.String, **_metrics("flow")}
-    said = [(number, f) for number in sorted(records) for f in records[number].get("flows", [])]
+    pairs = [(number, f) for number in sorted(records) for f in records[number].get("flows", [])]
     values = {
-        **_where(grid, [number for number, _ in said]),
-        **{name: [flow.get(name) for _, flow in said] for name in columns},
-        **_limits("flow", [flow for _, flow in said]),
+        **_where(grid, [number for number, _ in pairs]),
+        **{name: [flow.get(name) for _, flow in pairs] for name in columns},
+        **_limits("flow", [flow for _, flow in pairs]),
     }
     columns |= dict.fromkeys(map(limit_of, times("flow")), pl.Int64)
     return _typed(grid, pl.DataFrame(values, schema={**_where_types(grid), **columns}))
@@ -129,8 +129,8 @@ def settings(grid: Grid) -> dict[str, list[Any]]:
 
 def _read(texts: list[str]) -> tuple[str, list[Any]]:
     """Return the unit of values as the end of a name, and the values."""
-    if found := measured(texts):
-        return found
+    if table := measured(texts):
+        return table
     at, unit = places(texts)
     if unit == "%":
         return "_ratio", [at[text] / 100 for text in texts]
@@ -173,9 +173,9 @@ def together(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
     for point, place in enumerate(grid.points):
         part = slice(point * seeds, (point + 1) * seeds)
         for name, (cells, limits) in columns.items():
-            found = over_seeds(cells[part], limits[part])
-            if found is not None:
-                rows.append({**dict(place), "metric": name, **found})
+            statistics = over_seeds(cells[part], limits[part])
+            if statistics is not None:
+                rows.append({**dict(place), "metric": name, **statistics})
     schema = {**_text(grid), "metric": pl.String}
     schema |= {name: getattr(pl, kind) for name, kind in _STATISTICS.items()}
     return _typed(grid, pl.DataFrame(rows, schema=schema))
@@ -209,8 +209,8 @@ def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, Any] |
     rows = [dict(point) for point in grid.points]
     places = _typed(grid, pl.DataFrame(rows, schema=_text(grid)))
     those = frame.filter(pl.col("metric") == metric)
-    found = places.join(those, on=list(keys(grid)), how="left", maintain_order="left")
-    columns = found.select(name for name in _STATISTICS if name in found.columns)
+    joined = places.join(those, on=list(keys(grid)), how="left", maintain_order="left")
+    columns = joined.select(name for name in _STATISTICS if name in joined.columns)
     # What an older version wrote has no number of runs.
     rest = {"runs": len(grid.seeds), "censored": 0, "coverage_ratio": 0.95}
     return [None if row["mean"] is None else rest | row for row in columns.iter_rows(named=True)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PANELS, _ACROSS = 36, 6
 #: Maximum number of lines in a population's picture.
 _LINES = 12
-#: Lines that are told apart by colours of their own; more have shades from dark to pale.
+#: Lines that are distinguished by colours of their own; more have shades from dark to pale.
 _COLOURS = 7
 #: Maximum number of entries in a legend, and of labels along an axis.
 _LEGEND, _LABELS = 14, 12
@@ -94,10 +94,10 @@ class _Curves:
         columns = min(wide, _ACROSS, max(int(paper.width / 1.6), 1) if paper else _ACROSS)
         down = math.ceil(len(shown) / columns)
         rows = down * len(self._rows)
-        found = {m: self._sweep.statistics(m) for row in self._rows for m in row}
-        sure = any(f is not None and f["low"] is not None for fs in found.values() for f in fs)
+        statistics = {m: self._sweep.statistics(m) for row in self._rows for m in row}
+        sure = any(f is not None and f["low"] is not None for fs in statistics.values() for f in fs)
         title = _title(self._sweep) + ", 95 % interval" * sure
-        if any(of_count(f) for fs in found.values() for f in fs):
+        if any(of_count(f) for fs in statistics.values() for f in fs):
             title += "; hollow: the mean of some runs only"
         if len(shown) < len(facets):
             title += f"; the first {len(shown)} of {len(facets)} panels"
@@ -106,7 +106,7 @@ class _Curves:
         room = max(int(figure.get_figheight() / rows * 0.75 / _LETTER), 12)
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
         for nth, row in enumerate(self._rows):
-            means = [f["mean"] for metric in row for f in found[metric] if f is not None]
+            means = [f["mean"] for metric in row for f in statistics[metric] if f is not None]
             text, scale = labelled(row[0], means)
             if len(row) > 1:
                 text = re.sub(r" of flow \d+", "", text)
@@ -116,10 +116,10 @@ class _Curves:
                     ax.sharey(mine[0])
                 place = dict(zip(self._outer, facet, strict=True))
                 for metric in row:
-                    self._panel(ax, metric, found[metric], place, scale)
+                    self._panel(ax, metric, statistics[metric], place, scale)
                 if place and (nth == 0 or down > 1):
-                    told = "\n".join(self._told(*where) for where in place.items())
-                    ax.set_title(told, fontsize=7)
+                    heading = "\n".join(self._setting(*where) for where in place.items())
+                    ax.set_title(heading, fontsize=7)
             for ax in () if means else mine:
                 ax.plot([*self._places.values()], [0] * len(self._places), "none")
                 ax.text(0.5, 0.5, "undefined in all runs", transform=ax.transAxes, ha="center")
@@ -145,9 +145,9 @@ class _Curves:
     def _label(self, keys: str, unit: str | None = None) -> str:
         return grid.heading(keys, unit, alone=self._alone)
 
-    def _told(self, axis: int, point: int) -> str:
-        found = self._axis(axis)
-        return f"{self._label(found.name)}: {grid.shown(found.points[point].name)}"
+    def _setting(self, axis: int, point: int) -> str:
+        axis_ = self._axis(axis)
+        return f"{self._label(axis_.name)}: {grid.shown(axis_.points[point].name)}"
 
     def _lines(self) -> list[str]:
         if self._hue is not None:
@@ -158,8 +158,8 @@ class _Curves:
         # An axis may change what a flow is.
         names = [known.get(flow, []) for flow in self._flows]
         return [
-            found[0] if len(found) == 1 else f"flow {flow}"
-            for flow, found in zip(self._flows, names, strict=True)
+            named[0] if len(named) == 1 else f"flow {flow}"
+            for flow, named in zip(self._flows, names, strict=True)
         ]
 
     def _axis(self, number: int) -> grid.Axis:
@@ -178,7 +178,7 @@ class _Curves:
         return {"color": colour, "linestyle": dash, "marker": mark, "markersize": 3.5}
 
     def _panel(
-        self, ax: Axes, metric: str, found: list[Any], fixed: dict[int, int], scale: Scale
+        self, ax: Axes, metric: str, statistics: list[Any], fixed: dict[int, int], scale: Scale
     ) -> None:
         axes, flow = self._sweep.grid.axes, of_flow(metric)
         count = len(self._lines()) or 1
@@ -192,7 +192,7 @@ class _Curves:
                 point = 0
                 for n, axis in enumerate(axes):
                     point = point * len(axis.points) + place[n]
-                rows.append((self._places[name] + aside, found[point]))
+                rows.append((self._places[name] + aside, statistics[point]))
             rows.sort(key=lambda row: row[0])
             xs = [x for x, _ in rows]
             means, lows, highs = (

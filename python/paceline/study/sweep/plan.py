@@ -120,8 +120,8 @@ class Plan:
 
         The metrics are not part of it: a sweep keeps all of them.
         """
-        said: list[object] = [self.text, self.scenario, self.overrides, self.grid.seeds]
+        content: list[object] = [self.text, self.scenario, self.overrides, self.grid.seeds]
         # Data drawn from a file is not part of the text.
-        said += [axis.as_json() for axis in self.grid.axes if axis.drawn or not self.own]
+        content += [axis.as_json() for axis in self.grid.axes if axis.drawn or not self.own]
         inputs = (store.digest(Path(trace)) for trace in self.traces)
-        return store.key([*said, self.tables], inputs=inputs)
+        return store.key([*content, self.tables], inputs=inputs)

@@ -157,8 +157,8 @@ class Sweep:
             values = self.runs[column].to_list()
         else:
             rows = self.flows.filter(pl.col("flow") == flow)
-            found = dict(zip(rows["run"].to_list(), rows[column].to_list(), strict=True))
-            values = [found.get(run) for run in range(len(self.grid))]
+            by_run = dict(zip(rows["run"].to_list(), rows[column].to_list(), strict=True))
+            values = [by_run.get(run) for run in range(len(self.grid))]
         width = len(self.grid.seeds)
         return [values[at : at + width] for at in range(0, len(values), width)]
 
@@ -169,16 +169,16 @@ class Sweep:
 
     def populations(self, metric: str) -> dict[tuple[str, ...], list[float]]:
         """Return a metric of each draw, a mean over seeds, by the position along the other axes."""
-        found: dict[tuple[str, ...], list[float]] = {}
+        populations: dict[tuple[str, ...], list[float]] = {}
         for point, values in enumerate(self.values(metric)):
             defined = [value for value in values if value is not None]
             places = enumerate(self.grid.place(point))
             place = tuple(name for nth, name in places if nth not in self.grid.drawn)
             if defined:
-                found.setdefault(place, []).append(sum(defined) / len(defined))
+                populations.setdefault(place, []).append(sum(defined) / len(defined))
             else:
-                found.setdefault(place, [])
-        return {place: sorted(values) for place, values in found.items()}
+                populations.setdefault(place, [])
+        return {place: sorted(values) for place, values in populations.items()}
 
     def best(self) -> tuple[int, int] | None:
         """Return the best and the worst point by the first metric.
@@ -215,9 +215,12 @@ class Sweep:
 
     def as_json(self) -> dict[str, Any]:
         """Return the ``--json`` object."""
-        found = {metric: self.statistics(metric) for metric in self.metrics}
+        statistics = {metric: self.statistics(metric) for metric in self.metrics}
         points = [
-            {"set": dict(point), "metrics": {metric: rows[nth] for metric, rows in found.items()}}
+            {
+                "set": dict(point),
+                "metrics": {metric: rows[nth] for metric, rows in statistics.items()},
+            }
             for nth, point in enumerate(self.grid.points)
         ]
         best = self.best()
@@ -255,7 +258,7 @@ def _at_least(values: list[float | None], limits: list[float | None]) -> float:
     """Return the mean of values, with what the undefined ones are longer than."""
     pairs = zip(values, limits, strict=True)
     known = [
-        found for found in (limit if v is None else v for v, limit in pairs) if found is not None
+        bound for bound in (limit if v is None else v for v, limit in pairs) if bound is not None
     ]
     some = any(value is not None for value in values)
     return sum(known) / len(known) if some else math.nan

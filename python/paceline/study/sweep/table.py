@@ -56,12 +56,14 @@ def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
         heads.append(head)
         if mean:
             cells = []
-            for found in sweep.statistics(metric):
-                cell = number(None if found is None else found["mean"], scale)
-                if found is not None and found["low"] is not None:
+            for estimate in sweep.statistics(metric):
+                cell = number(None if estimate is None else estimate["mean"], scale)
+                if estimate is not None and estimate["low"] is not None:
                     sure = True
-                    cell += f" [{number(found['low'], scale)}, {number(found['high'], scale)}]"
-                some = of_count(found)
+                    cell += (
+                        f" [{number(estimate['low'], scale)}, {number(estimate['high'], scale)}]"
+                    )
+                some = of_count(estimate)
                 cells.append(cell + f" ({some})" * bool(some))
         else:
             cells = [number(v, scale) for point in sweep.values(metric) for v in point]
@@ -88,5 +90,5 @@ def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
 
 
 def _escaped(text: str) -> str:
-    found = re.compile(r"[\\~^&%$#_{}]")
-    return " ".join(found.sub(lambda c: _SPECIAL.get(c[0], "\\" + c[0]), text).split())
+    special = re.compile(r"[\\~^&%$#_{}]")
+    return " ".join(special.sub(lambda c: _SPECIAL.get(c[0], "\\" + c[0]), text).split())
