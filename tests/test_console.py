@@ -99,9 +99,9 @@ def test_a_hostile_name_is_shown_by_every_command(
 def test_what_is_meant_for_a_file_is_kept_and_shown_in_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    console.say_file(HOSTILE)
+    console.print_file(HOSTILE)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    console.say_file(HOSTILE)
+    console.print_file(HOSTILE)
     kept, shown = HOSTILE, visible(HOSTILE)
     assert capsys.readouterr().out == kept + shown
 
@@ -152,7 +152,7 @@ def test_labels_of_a_claim_may_have_dollars() -> None:
 def test_json_says_the_same_without_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    console.say_json({"name": HOSTILE})
+    console.print_json({"name": HOSTILE})
     text = capsys.readouterr().out
     assert harmless(text)
     assert json.loads(text)["name"] == HOSTILE

@@ -8,7 +8,7 @@ import sys
 _INTERRUPTED = (129, 130, 143)
 
 
-def _say_version() -> bool:
+def _print_version() -> bool:
     """Print the version without loading the command, which says what is wrong if this fails."""
     from paceline._paceline import __version__
 
@@ -31,7 +31,7 @@ def main() -> int:
     # The handler registered first is called last.
     atexit.register(leave)
     try:
-        if sys.argv[1:] == ["--version"] and _say_version():
+        if sys.argv[1:] == ["--version"] and _print_version():
             return 0
         # Loading takes long enough for a Ctrl-C.
         from paceline.cli import main as command

@@ -168,18 +168,18 @@ _ENDED = (Exit.INTERRUPTED, Exit.OK)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    with _signals() as heard:
+    with _signals() as signals:
         code = _main(list(sys.argv[1:] if arguments is None else arguments))
-    return 128 + heard[-1] if heard and code in _ENDED else code
+    return 128 + signals[-1] if signals and code in _ENDED else code
 
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
     """Let SIGTERM and SIGHUP end the command like Ctrl-C; yield the signals received."""
-    heard: list[int] = []
+    received: list[int] = []
 
     def end(number: int, _: object) -> None:
-        heard.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
     ours = []
@@ -190,7 +190,7 @@ def _signals() -> Iterator[list[int]]:
     for number in ours:
         signal.signal(number, end)
     try:
-        yield heard
+        yield received
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
@@ -253,7 +253,7 @@ def _main(tokens: list[str]) -> int:
         return int(code) if isinstance(code, int) else Exit.OK
     failure.hint = _fitted(failure.hint, tokens)
     try:
-        console.say_failure(failure, as_json=as_json and failure.kind != "output")
+        console.print_failure(failure, as_json=as_json and failure.kind != "output")
         sys.stdout.flush()
     except OSError:
         streams.abandon()

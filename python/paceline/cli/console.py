@@ -66,7 +66,7 @@ _WORD = re.compile(rf"\S*[0-9] {_UNIT}|(?:`[^`]*`|\S)+")
 
 
 def _tokens(cell: Any) -> list[str]:
-    return [found[0] for found in _WORD.finditer(_text(cell))]
+    return [match[0] for match in _WORD.finditer(_text(cell))]
 
 
 def _shares(least: list[int], most: list[int], room: int) -> list[int]:
@@ -183,8 +183,8 @@ def stdout() -> _Plain:
 
 
 def _columns() -> int | None:
-    said = os.environ.get("COLUMNS", "")
-    return int(said) if said.isdecimal() and int(said) > 0 else None
+    setting = os.environ.get("COLUMNS", "")
+    return int(setting) if setting.isdecimal() and int(setting) > 0 else None
 
 
 def stderr() -> Console:
@@ -214,7 +214,7 @@ def answer(
     prints by itself.
     """
     if _json:
-        say_json(value() if callable(value) else value)
+        print_json(value() if callable(value) else value)
         return
     for one in shown:
         if callable(one):
@@ -223,22 +223,22 @@ def answer(
             stdout().print(one, soft_wrap=isinstance(one, str))
 
 
-def say_json(value: Mapping[str, object]) -> None:
+def print_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout."""
     plain = not _is_unicode()
     text = json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=plain)
     with streams.output():
-        print(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # noqa: T201
+        print(UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text))  # noqa: T201
 
 
-def say_line(value: Mapping[str, object]) -> None:
+def print_line(value: Mapping[str, object]) -> None:
     """Print one JSON object as a line on stdout, at once."""
     with streams.output():
         sys.stdout.write(f"{json.dumps(value)}\n")
         sys.stdout.flush()
 
 
-def say_file(text: str) -> None:
+def print_file(text: str) -> None:
     """Print data that may go into a file: unchanged, but harmless on a terminal."""
     if not _is_unicode() and isinstance(sys.stdout, io.TextIOWrapper):
         # A scenario is UTF-8, whatever the locale.
@@ -251,10 +251,10 @@ def _is_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
-def say_failure(failure: Failure, *, as_json: bool) -> None:
+def print_failure(failure: Failure, *, as_json: bool) -> None:
     """Print an error, and how to fix it."""
     if as_json:
-        say_json({"error": failure.as_json()})
+        print_json({"error": failure.as_json()})
         return
     console = stderr()
     if failure.rendered is not None:
@@ -267,7 +267,7 @@ def say_failure(failure: Failure, *, as_json: bool) -> None:
         console.print(styled("hint:", "bold"), failure.hint)
 
 
-def say_distrust(reasons: list[str]) -> None:
+def print_distrust(reasons: list[str]) -> None:
     """Print why emulated runs, which are kept, are not reliable."""
     message = "the emulation exceeded its bounds; the record is kept"
     hint = (
@@ -275,7 +275,7 @@ def say_distrust(reasons: list[str]) -> None:
         "what this one holds. The bounds are those of [run.emulation]"
     )
     lines = [message, *(f"  {reason}" for reason in dict.fromkeys(reasons))]
-    say_failure(Failure("distrusted", "\n".join(lines), hint=hint), as_json=False)
+    print_failure(Failure("distrusted", "\n".join(lines), hint=hint), as_json=False)
 
 
 def table(*columns: str, title: str | Text | None = None, left: int = 1) -> Table:
@@ -286,7 +286,7 @@ def table(*columns: str, title: str | Text | None = None, left: int = 1) -> Tabl
     return result
 
 
-def say_list(columns: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
+def print_list(columns: tuple[str, ...], rows: Sequence[Sequence[str]]) -> None:
     """Print rows of a line each: where a person reads it, the last cell ends where the line does.
 
     In a file or a pipe it is complete, to be searched.

@@ -109,12 +109,12 @@ def failing(
     try:
         yield
     except errors as error:
-        told = hint or getattr(error, "hint", None)
-        raise Failure(kind, str(error), hint=told, file=file, code=code) from error
+        hint_ = hint or getattr(error, "hint", None)
+        raise Failure(kind, str(error), hint=hint_, file=file, code=code) from error
 
 
-def _problem(found: Diagnostic) -> answers.Problem:
-    problem: Any = asdict(found)
+def _problem(diagnostic: Diagnostic) -> answers.Problem:
+    problem: Any = asdict(diagnostic)
     del problem["rendered"]
     return problem  # type: ignore[no-any-return]
 
@@ -129,5 +129,5 @@ def _of_scenario(error: ScenarioError) -> Failure:
         line=first.line,
         column=first.column,
         rendered="\n\n".join(d.rendered for d in error.diagnostics),
-        diagnostics=[_problem(found) for found in error.diagnostics],
+        diagnostics=[_problem(diagnostic) for diagnostic in error.diagnostics],
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from paceline.study.sweep import Sweep
 
 #: Number of values of a choice that are listed.
-_TOLD = 8
+_LISTED = 8
 #: Memory for the metrics of a run, and of each of its flows.
 _RESULT, _FLOW = 4_000, 3_000
 
@@ -133,11 +133,11 @@ def running(path: str) -> AbstractContextManager[None]:
 
 def afford_results(runs: int, flows: int, path: str) -> None:
     """Refuse more runs than the memory for their results allows."""
-    said, most = runs * (_RESULT + flows * _FLOW), memory.limit()
-    if said > most:
+    need, most = runs * (_RESULT + flows * _FLOW), memory.limit()
+    if need > most:
         raise Failure(
             "memory",
-            f"the results of {runs} runs need {_size(said)} of memory; the limit is {_size(most)}",
+            f"the results of {runs} runs need {_size(need)} of memory; the limit is {_size(most)}",
             hint="run fewer at a time, or raise --memory",
             file=path,
         )
@@ -147,7 +147,7 @@ def _size(count: int) -> str:
     return quantity("_bytes", count)
 
 
-def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
+def print_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
     """Print that a scenario has a sweep when only the scenario itself is checked or run."""
     if plan.sweep is not None:
         count = math.prod(len(axis["points"]) for axis in plan.sweep["axes"])
@@ -155,12 +155,12 @@ def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
         console.note(f"{path} has a [sweep] of {runs} runs: `paceline sweep {path}` runs it")
         for axis in (Axis.of(axis) for axis in plan.sweep["axes"] if axis["drawn"]):
             for nth, key in enumerate(axis.keys):
-                told = drawn_values([point.overrides[nth][1] for point in axis.points])
+                values = drawn_values([point.overrides[nth][1] for point in axis.points])
                 draws = f"{len(axis.points)} draw{'s' * (len(axis.points) > 1)}"
-                console.note(f"  {key}, {draws}: {told}")
+                console.note(f"  {key}, {draws}: {values}")
 
 
-def tell_unused(plans: Iterable[_paceline.CheckedScenario]) -> None:
+def print_unused(plans: Iterable[_paceline.CheckedScenario]) -> None:
     """Print which controllers of ``--controller`` no flow uses."""
     groups = [group for plan in plans for group in toml(plan.toml)["flows"]]
     used = [cc if isinstance(cc := group["cc"], str) else cc["name"] for group in groups]
@@ -176,8 +176,8 @@ def drawn_values(values: Sequence[str]) -> str:
     """Return a summary of drawn values: their range and median, or the count of each."""
     at, unit = places(values)
     if unit is None:
-        counts = Counter(values).most_common(_TOLD)
-        more = ", ..." if len(set(values)) > _TOLD else ""
+        counts = Counter(values).most_common(_LISTED)
+        more = ", ..." if len(set(values)) > _LISTED else ""
         return ", ".join(f"{count} x {value}" for value, count in counts) + more
     ordered = sorted(values, key=at.__getitem__)
     middle = ordered[(len(ordered) - 1) // 2]
@@ -186,9 +186,9 @@ def drawn_values(values: Sequence[str]) -> str:
 
 def _runs_below(folder: Path) -> list[str]:
     """Return the folders of runs, without the hidden remains of killed processes."""
-    found = sorted(path.parent for path in folder.rglob("run.json"))
-    hidden = (any(part.startswith(".") for part in p.relative_to(folder).parts) for p in found)
-    return [str(p) for p, is_hidden in zip(found, hidden, strict=True) if not is_hidden]
+    folders = sorted(path.parent for path in folder.rglob("run.json"))
+    hidden = (any(part.startswith(".") for part in p.relative_to(folder).parts) for p in folders)
+    return [str(p) for p, is_hidden in zip(folders, hidden, strict=True) if not is_hidden]
 
 
 def runs_together(folder: str) -> list[str]:
@@ -196,8 +196,8 @@ def runs_together(folder: str) -> list[str]:
     path = Path(folder)
     if not (path / store.GROUP).is_file() or (path / "run.json").is_file():
         return []
-    found = (Path(run).relative_to(path) for run in _runs_below(path))
-    return [place.as_posix() for place in sorted(found, key=_by_seed)]
+    places = (Path(run).relative_to(path) for run in _runs_below(path))
+    return [place.as_posix() for place in sorted(places, key=_by_seed)]
 
 
 def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
@@ -206,7 +206,7 @@ def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
     return tuple((part[1], int(part[2] or 0)) for part in parts if part)
 
 
-def tell_recovered() -> None:
+def print_recovered() -> None:
     """Print the partial records that killed runs left."""
     while store.recovered:
         place = store.recovered.pop()
@@ -218,8 +218,8 @@ def run_folder(name: str) -> str:
     place = store.path_of_run(Path(name))
     if place == Path(name):
         return name
-    told = f"{name} does not exist; a killed run left a partial record in {place}"
-    console.stderr().print(told)
+    message = f"{name} does not exist; a killed run left a partial record in {place}"
+    console.stderr().print(message)
     return str(place)
 
 

@@ -22,12 +22,12 @@ from paceline.study.conformance.verdict import Flow, bounds, in_words, measured
 #: one `bbr`.
 _NAMES = {"newreno": "reno"}
 #: Broken checks that a sentence names.
-_TOLD = 3
+_LISTED = 3
 #: Of more flows only what is broken is shown.
 _FEW = 2
 
 
-def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
+def recorded(target: str, flow: int | None, algorithm: str | None) -> list[Flow]:
     """Judge the flows of a recording: a run's folder, or a file of another program."""
     run = files.recording(target)
     flows = run.flows["flow"].to_list()
@@ -40,57 +40,57 @@ def recorded(target: str, flow: int | None, said: str | None) -> list[Flow]:
     if run.incomplete is not None:
         warning = f"warning: {target}: {run.incomplete}; only the flow up to there is judged"
         console.stderr().print(warning, soft_wrap=True, markup=False)
-    found: list[Flow] = []
-    refused: list[UnjudgeableError] = []
+    judged_flows: list[Flow] = []
+    errors: list[UnjudgeableError] = []
     for number in flows if flow is None else [flow]:
         try:
-            judged = judge(run, number, SHADOWS if said is None else (said,))
+            judged = judge(run, number, SHADOWS if algorithm is None else (algorithm,))
         except UnjudgeableError as error:
-            refused.append(error)
+            errors.append(error)
             continue
         broken = [judged[0]] if judged[0].verdict == "broken" else []
-        found.append(Flow(run, target, None, number, judged, said, causes(broken)))
-    if not found:
-        first = refused[0]
+        judged_flows.append(Flow(run, target, None, number, judged, algorithm, causes(broken)))
+    if not judged_flows:
+        first = errors[0]
         raise Failure("unjudgeable", f"{target}: {first}", hint=first.hint, file=target)
-    for why in refused:
+    for why in errors:
         console.note(f"{target}: {why}")
-    return found
+    return judged_flows
 
 
-def of_runs(controller: str, runs: Iterable[tuple[str, Run]], said: str | None) -> list[Flow]:
+def of_runs(controller: str, runs: Iterable[tuple[str, Run]], algorithm: str | None) -> list[Flow]:
     """Judge the first flow of a controller's run on each path, if it sent enough for that.
 
-    All are judged by one algorithm: that which `said` or its name says that it is, or else the one
+    All are judged by one algorithm: that which `algorithm` or its name gives, or else the one
     with the highest sum of likeness.
     """
     own = controller.rpartition(":")[2]
     own = _NAMES.get(own, own)
-    said = said or (own if own in SHADOWS else None)
-    names = (said,) if said else tuple(SHADOWS)
-    found: list[tuple[str, Run, list[Judged]]] = []
+    algorithm = algorithm or (own if own in SHADOWS else None)
+    names = (algorithm,) if algorithm else tuple(SHADOWS)
+    results: list[tuple[str, Run, list[Judged]]] = []
     for path, run in runs:
         try:
-            found.append((path, run, judge(run, 0, names)))
+            results.append((path, run, judge(run, 0, names)))
         except UnjudgeableError as error:
             console.note(f"{controller} on {path}: {error}")
             why = error
-    if not found:
+    if not results:
         raise Failure("unjudgeable", f"{controller}: {why}", hint=why.hint)
     total = dict.fromkeys(names, 0.0)
-    for _, _, judged in found:
+    for _, _, judged in results:
         for one in judged:
             total[one.name] += one.likeness
     nearest = max(total, key=lambda name: total[name])
-    for _, _, judged in found:
+    for _, _, judged in results:
         judged.sort(key=lambda one: one.name != nearest)
         # Another may have fitted it before this was judged thoroughly.
         judged[0] = judged[0].settled()
-    broken = [judged[0] for _, _, judged in found if judged[0].verdict == "broken"]
+    broken = [judged[0] for _, _, judged in results if judged[0].verdict == "broken"]
     known = causes(broken)
     return [
-        Flow(run, controller, path, 0, judged, said, known if judged[0] in broken else [])
-        for path, run, judged in found
+        Flow(run, controller, path, 0, judged, algorithm, known if judged[0] in broken else [])
+        for path, run, judged in results
     ]
 
 
@@ -130,12 +130,12 @@ def _table(checks: Iterable[dict[str, Any]]) -> Any:
 def _together(flows: Sequence[Flow]) -> str:
     """Return what holds of all of them."""
     verdicts = Counter(flow.nearest.verdict for flow in flows)
-    told = ", ".join(f"{verdict} {count}" for verdict, count in verdicts.most_common())
+    counts = ", ".join(f"{verdict} {count}" for verdict, count in verdicts.most_common())
     broken = Counter(check["id"] for flow in flows for check in flow.nearest.having("broken"))
-    names = ", ".join(f"{name} on {count}" for name, count in broken.most_common(_TOLD))
+    names = ", ".join(f"{name} on {count}" for name, count in broken.most_common(_LISTED))
     of = {(flow.target, SHADOWS[flow.nearest.name]) for flow in flows}
     whose = " beside ".join(next(iter(of))) if len(of) == 1 else "recorded"
-    return f"{len(flows)} flows, {whose}: {told}{f'. Broken: {names}' if names else ''}"
+    return f"{len(flows)} flows, {whose}: {counts}{f'. Broken: {names}' if names else ''}"
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Stored:
         """Return what held then and is broken now, or is no longer there."""
         now = {(case["controller"], case["id"]): case["verdict"] for case in cases}
         good = ("pass", "expected fail")
-        found = [
+        worse = [
             f"case {case} of {controller}"
             for (controller, case), then in self.cases.items()
             if then in good and now.get((controller, case), "fail") == "fail"
@@ -197,15 +197,15 @@ class Stored:
                 raise Failure("not-judged", message, hint=hint)
             if flow is None:
                 if then["verdict"] == "fits":
-                    found.append(f"{target} on {path}, which was not judged now")
+                    worse.append(f"{target} on {path}, which was not judged now")
             elif flow.nearest.name != then["judged_as"]:
                 if then["verdict"] == "fits":
-                    found.append(f"{flow.name}, which was {then['judged_as']}")
+                    worse.append(f"{flow.name}, which was {then['judged_as']}")
             else:
                 broken = (check["id"] for check in flow.nearest.having("broken"))
-                held = (name for name in broken if then["checks"].get(name) == "held")
-                found += [f"{name} of {flow.name}" for name in held]
-        return found
+                newly_broken = (name for name in broken if then["checks"].get(name) == "held")
+                worse += [f"{name} of {flow.name}" for name in newly_broken]
+        return worse
 
 
 def annotate(flows: Iterable[Flow], *, known: bool) -> None:
@@ -232,15 +232,15 @@ def junit(cases: list[dict[str, Any]], flows: Iterable[Flow]) -> bytes:
         checks = flow.nearest.checks
         suite = ET.SubElement(suites, "testsuite", name=name, tests=str(len(checks)))
         for check in checks:
-            said = f"{check['requires']} ({check['section']}): {measured(check)}, {bounds(check)}"
-            _test(suite, check["id"], flow.target, check["verdict"], said)
+            text = f"{check['requires']} ({check['section']}): {measured(check)}, {bounds(check)}"
+            _test(suite, check["id"], flow.target, check["verdict"], text)
     ET.indent(suites)
     return bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _test(suite: ET.Element, name: str, group: str, verdict: str, said: str) -> None:
+def _test(suite: ET.Element, name: str, group: str, verdict: str, message: str) -> None:
     case = ET.SubElement(suite, "testcase", name=name, classname=group)
     if verdict in ("fail", "broken"):
-        ET.SubElement(case, "failure", message=said)
+        ET.SubElement(case, "failure", message=message)
     elif verdict not in ("pass", "held"):
         ET.SubElement(case, "skipped", message=verdict)

@@ -58,11 +58,11 @@ def _rehearse(brought: Sequence[guests.Guest]) -> None:
     ]
     jobs = [Job(t, file=name) for name, t in zip(names, texts, strict=True) for _ in range(2)]
     try:
-        found = outcomes(jobs, _rows, threads=1, failures="collect")
+        rehearsed = outcomes(jobs, _rows, threads=1, failures="collect")
     except ScenarioError as error:
         raise Failure("controller", error.diagnostics[0].message) from None
     for nth, name in enumerate(names):
-        first, second = found[2 * nth : 2 * nth + 2]
+        first, second = rehearsed[2 * nth : 2 * nth + 2]
         if first.error is not None:
             message = first.error
             if f"`{name}`" not in message:

@@ -55,7 +55,7 @@ def _chosen(metrics: dict[str, Any], *, everything: bool) -> dict[str, Any]:
     return {name: metrics[name] for name in FIRST if metrics.get(name) is not None}
 
 
-def _tell_more(metrics: dict[str, Any], *, everything: bool) -> None:
+def _print_more(metrics: dict[str, Any], *, everything: bool) -> None:
     if not everything:
         count = len(metrics)
         console.stdout().print(f"All {count} metrics: --all")
@@ -79,7 +79,7 @@ def show_result(result: dict[str, Any], *, everything: bool) -> None:
     _show_engine(result)
     _show_emulation(result)
     _show_expect(result["expect"])
-    _tell_more(result["metrics"], everything=everything)
+    _print_more(result["metrics"], everything=everything)
     _show_places(result)
 
 
@@ -124,7 +124,7 @@ def show_record(run: Run, kept: Path) -> None:
         err.print(f"warning: {run.incomplete}", soft_wrap=True, markup=False)
     for note in (run.source or {}).get("notes", []):
         err.print(f"note: {note}", soft_wrap=True, markup=False)
-    console.say_file(f"{kept}\n")
+    console.print_file(f"{kept}\n")
 
 
 def _show_emulation(result: dict[str, Any]) -> None:
@@ -170,27 +170,29 @@ MOST_NOTES = 6
 
 def notes(result: dict[str, Any]) -> list[str]:
     """Return the notes needed to read a result's figures."""
-    found = []
+    lines = []
     repeats = dict(result.get("repeats") or {})
     count = len(repeats.pop("seed", [0]))
     if 1 < count < FEWEST:
-        found.append(f"No 95 % intervals: they need at least {FEWEST} repeats")
+        lines.append(f"No 95 % intervals: they need at least {FEWEST} repeats")
     if count > 1 and alike(repeats):
-        found.append(f"The seed has no effect here: all {count} repeats are identical; {JITTER}")
+        lines.append(f"The seed has no effect here: all {count} repeats are identical; {JITTER}")
     elif count > 1:
-        found += remarks([value for value in result["metrics"].values() if value is not None])
+        lines += remarks([value for value in result["metrics"].values() if value is not None])
     goodputs = [middle(flow.get("goodput_bps")) or 0.0 for flow in result.get("flows", [])]
     total = middle(result["metrics"].get("goodput_bps")) or 0.0
     # Rounding errors of sums over the maximum number of flows are smaller.
     if len(goodputs) > 1 and sum(goodputs) > 1.001 * total:
-        found.append(
+        lines.append(
             "Flows are averaged over their lifetimes, so rows do not add up to the total of "
             f"{quantity('goodput_bps', total)}"
         )
-    told = list(result.get("notes", []))
-    if len(told) > MOST_NOTES:
-        told[MOST_NOTES:] = [f"{len(told) - MOST_NOTES} more notes are in the --json output"]
-    return found + told
+    run_notes = list(result.get("notes", []))
+    if len(run_notes) > MOST_NOTES:
+        run_notes[MOST_NOTES:] = [
+            f"{len(run_notes) - MOST_NOTES} more notes are in the --json output"
+        ]
+    return lines + run_notes
 
 
 def _flows(flows: list[dict[str, Any]], count: int) -> Any:
@@ -225,8 +227,8 @@ def show_comparison(result: dict[str, Any], *, everything: bool) -> None:
     for name in names:
         values = [middle(case["metrics"][name]) for case in cases]
         scale = scale_of(name, max((abs(v) for v in values if v is not None), default=None))
-        found = [case["metrics"][name] for case in cases]
-        counts = [of_count(f) if isinstance(f, dict) else "" for f in found]
+        results = [case["metrics"][name] for case in cases]
+        counts = [of_count(f) if isinstance(f, dict) else "" for f in results]
         cells = [
             number(value, scale) + (f" ({counted})" if counted else "")
             for value, counted in zip(values, counts, strict=True)
@@ -242,7 +244,7 @@ def show_comparison(result: dict[str, Any], *, everything: bool) -> None:
     total = {key: sum(engine[key] for engine in engines) for key in engines[0]}
     reports = [path for case in cases for path in case.get("reports", [])]
     _show_engine({"engine": total})
-    _tell_more(cases[0]["metrics"], everything=everything)
+    _print_more(cases[0]["metrics"], everything=everything)
     _show_places({**result, "reports": result.get("reports", reports)})
 
 
@@ -265,8 +267,8 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
     short = [outcome for outcome in outcomes if not outcome["held"]]
     whose = f" ({controller})" if controller else ""
     if not short:
-        held = "1 held" if len(outcomes) == 1 else f"all {len(outcomes)} held"
-        out.print(f"Expectations{whose}: {held}")
+        summary = "1 held" if len(outcomes) == 1 else f"all {len(outcomes)} held"
+        out.print(f"Expectations{whose}: {summary}")
         return
     title = console.styled(judged(outcomes), "red")
     title.append(visible(whose))

@@ -33,12 +33,12 @@ def load(tokens: Sequence[str] = ()) -> None:
     """Add the verb of a command line to the command, or else all of them."""
     first = tokens[0] if tokens else ""
     option = first.startswith("-")
-    asked = [token for token in tokens if token in VERBS][:1]
+    chosen = [token for token in tokens if token in VERBS][:1]
     if first and not option and first not in VERBS:
         shown = "`paceline --help` shows all commands"
         hint = f"{did_you_mean(first, VERBS, '')} {shown}".strip()
         raise Failure("usage", f"no command is called {first!r}", hint=hint)
-    if option and not asked:
+    if option and not chosen:
         if first not in _ALONE:
             hint = "an option comes after the command; `paceline --help` shows all commands"
             raise Failure("usage", f"no command before {first}", hint=hint)
@@ -52,14 +52,14 @@ def load(tokens: Sequence[str] = ()) -> None:
             # The list of all has added it without its module, which adds itself, and may import
             # another verb's.
             del app[verb]
-    for verb in asked or VERBS:
+    for verb in chosen or VERBS:
         import_module(f"{__name__}.{VERBS[verb]}")
 
 
 def _list() -> None:
     """Add every verb as far as the list of all of them shows it."""
     for verb, module in VERBS.items():
-        found = _SUMMARY.search((Path(__path__[0]) / f"{module}.py").read_text("utf-8"))
-        summary = found[1].replace("`", "") if found else ""
+        match = _SUMMARY.search((Path(__path__[0]) / f"{module}.py").read_text("utf-8"))
+        summary = match[1].replace("`", "") if match else ""
         if verb not in app:
             app.command(f"{__name__}.{module}:{module}", name=verb, help=summary)

@@ -118,22 +118,24 @@ def advise(
     another controller becomes the best. If no model of a path reproduces a recording, the command
     recommends no controller.
     """
-    asked, aim = _study_options(options), options.for_ or "throughput"
+    study_options, aim = _study_options(options), options.for_ or "throughput"
     again = _again(recordings, options)
     place = _place(options, f"{files.stem(recordings[0])}-advice", again)
     opened = [_opened(name) for name in recordings]
-    found = [_fitted(one, options) for one in opened]
-    changed = _one_path(found)
-    limits = [one.limits.sentence for one in found]
-    free = [one for one, limit in zip(found, limits, strict=True) if limit is None]
-    lead = [f"{one.name}: {said}" for one, said in zip(found, limits, strict=True) if said]
+    studied = [_fitted(one, options) for one in opened]
+    changed = _one_path(studied)
+    limits = [one.limits.sentence for one in studied]
+    free = [one for one, limit in zip(studied, limits, strict=True) if limit is None]
+    lead = [
+        f"{one.name}: {sentence}" for one, sentence in zip(studied, limits, strict=True) if sentence
+    ]
     lead += changed
     near = [one for one in free if one.is_near]
     if free and not near:
         lead.append("No model reproduces what was recorded, so no controller is recommended.")
     advice = runs = None
     if near:
-        runs = study.Study(near, asked, aim)
+        runs = study.Study(near, study_options, aim)
         with console.progress("advise", len(runs)) as watch:
             advice = runs.run(watch)
     aims = [options.for_] if options.for_ else list(study.AIMS)
@@ -141,17 +143,17 @@ def advise(
     if advice is not None:
         recommended = advice.recommended
         lead.append(f"For {aim}: {advice.reason}")
-        lead += [f"For {aim}: {said}" for said in advice.conditions]
+        lead += [f"For {aim}: {sentence}" for sentence in advice.conditions]
         lead += [advice.sentence(aim) for aim in aims]
-    unknown = _unknown(found, advice)
+    unknown = _unknown(studied, advice)
     folder = place.with_name(f"{place.stem}-paths")
-    cases = [] if runs is None else runs.cases(recommended or asked.candidates[0])
+    cases = [] if runs is None else runs.cases(recommended or study_options.candidates[0])
     commands = [again, *_commands(options, advice, cases, folder)]
     value: answers.Advice = {
-        "limited": bool(found) and not free,
+        "limited": bool(studied) and not free,
         "recommended": recommended,
         "sentences": lead,
-        "recordings": [_shown(one) for one in found],
+        "recordings": [_shown(one) for one in studied],
         "ranking": [] if advice is None else [_row(row) for row in advice.rows],
         "best": {} if advice is None else {aim: advice.best(aim) for aim in aims},
         "turns": [] if advice is None else [turn.as_json() for turn in advice.turns],
@@ -166,7 +168,7 @@ def advise(
         lead=lead,
         heads=_HEADS,
         rows=rows,
-        shown=[line for one in found for line in one.sentences],
+        shown=[line for one in studied for line in one.sentences],
         path=path.boxes(near[0].scenario) if near else [],
         unknown=unknown,
         commands=commands,
@@ -174,7 +176,7 @@ def advise(
     files.write_new(place, text, force=options.force)
     if cases:
         _write(folder, cases, force=options.force)
-    console.answer(value, lambda: _tell(found, lead, rows, unknown, commands, place))
+    console.answer(value, lambda: _print(studied, lead, rows, unknown, commands, place))
 
 
 def _place(options: Options, stem: str, again: str) -> Path:
@@ -242,48 +244,54 @@ def _fitted(opened: study.Recording | tuple[str, Run], options: Options) -> stud
         raise Failure("unfit", f"{name}: {error}", hint=hint, file=name) from None
 
 
-def _one_path(found: Sequence[study.Recording]) -> list[str]:
+def _one_path(recordings: Sequence[study.Recording]) -> list[str]:
     """Check that recordings are of one path; return in what it changed between them."""
-    told = []
-    for one in found[1:]:
-        what, is_other = one.differs(found[0])
-        said = f"{one.name} differs from {found[0].name} in {' and '.join(what)}"
+    changes = []
+    for one in recordings[1:]:
+        what, is_other = one.differs(recordings[0])
+        difference = f"{one.name} differs from {recordings[0].name} in {' and '.join(what)}"
         if is_other:
             hint = f"rank each path with a command of its own: `paceline advise {one.name}`"
-            raise Failure("other-path", f"{said}: these are two paths", hint=hint, file=one.name)
+            raise Failure(
+                "other-path", f"{difference}: these are two paths", hint=hint, file=one.name
+            )
         if what:
-            told.append(f"{said}. The ranking is over both.")
-    return told
+            changes.append(f"{difference}. The ranking is over both.")
+    return changes
 
 
-def _unknown(found: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
+def _unknown(recordings: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
     """Return what the answer does not know."""
-    told = [f"{one.name}: {one.run.incomplete}." for one in found if one.run and one.run.incomplete]
-    told += [
+    unknown = [
+        f"{one.name}: {one.run.incomplete}." for one in recordings if one.run and one.run.incomplete
+    ]
+    unknown += [
         f"{one.name}: {note}."
-        for one in found
+        for one in recordings
         if one.run is not None and one.run.source is not None
         for note in one.run.source["notes"]
     ]
-    told += [f"{one.name}: {note}" for one in found if one.fitted for note in one.fitted.notes]
-    if any(one.fitted is not None for one in found):
-        told.append(
+    unknown += [
+        f"{one.name}: {note}" for one in recordings if one.fitted for note in one.fitted.notes
+    ]
+    if any(one.fitted is not None for one in recordings):
+        unknown.append(
             "If other flows shared the path, the fitted rate depends on how they reacted: beside "
             "another controller, they would take another share."
         )
     use = None if advice is None else advice.recommended
     if advice is not None and use is not None and use not in (*_SET, *advice.shared):
-        told.append(f"Linux has no controller that is {use}: no command sets it.")
+        unknown.append(f"Linux has no controller that is {use}: no command sets it.")
     if advice is not None and advice.swept:
         names = " and ".join(fit.LABELS.get(n, study.WORDS.get(n, n)) for n in advice.swept)
         more = "" if advice.turns else ": none of the values that were tried turns the answer"
-        told.append(f"Known least are the {names}{more}.")
-    return told
+        unknown.append(f"Known least are the {names}{more}.")
+    return unknown
 
 
 def _again(recordings: Sequence[str], options: Options) -> str:
     """Return the command that repeats it."""
-    told = ["paceline advise", *map(shlex.quote, recordings)]
+    words = ["paceline advise", *map(shlex.quote, recordings)]
     for name, given in (
         ("--cc", options.cc),
         ("--beside", options.beside),
@@ -292,8 +300,8 @@ def _again(recordings: Sequence[str], options: Options) -> str:
         ("--paths", [str(options.paths)] if options.paths != study.PATHS else None),
         *(("--controller", [one]) for one in options.controllers or ()),
     ):
-        told += [name, *map(shlex.quote, given)] if given else []
-    return " ".join(told)
+        words += [name, *map(shlex.quote, given)] if given else []
+    return " ".join(words)
 
 
 def _commands(
@@ -346,7 +354,8 @@ def _row(row: study.Row) -> answers.Candidate:
         "harm_low_ratio": None if ends[1] is None else -ends[1],
         "harm_high_ratio": None if ends[0] is None else -ends[0],
         "against_best": {
-            aim: None if found is None else found.as_json() for aim, found in row.findings.items()
+            aim: None if finding is None else finding.as_json()
+            for aim, finding in row.findings.items()
         },
     }
 
@@ -363,13 +372,13 @@ _HEADS = (
 
 
 def _cells(row: study.Row, advice: study.Advice) -> list[str]:
-    found = row.findings[advice.aim]
+    finding = row.findings[advice.aim]
     against = "the best"
-    if found is not None:
+    if finding is not None:
         ends = advice.against(row)
-        told = NONE if ends is None else f"{round(100 * ends[0]):+} to {round(100 * ends[1]):+} %"
-        against = told if found.verdict == "worse" else f"{told}, not certain"
-        if found.verdict == "same":
+        change = NONE if ends is None else f"{round(100 * ends[0]):+} to {round(100 * ends[1]):+} %"
+        against = change if finding.verdict == "worse" else f"{change}, not certain"
+        if finding.verdict == "same":
             against = "no difference"
     harm, ratio = row.harmed, row.mean("retransmit_ratio")
     return [
@@ -392,8 +401,8 @@ def _goodput(row: study.Row) -> str:
     return f"{ends[0] / scale.size:.3g} to {ends[1] / scale.size:.3g} {scale.unit}"
 
 
-def _tell(
-    found: Sequence[study.Recording],
+def _print(
+    recordings: Sequence[study.Recording],
     lead: Sequence[str],
     rows: Sequence[Sequence[str]],
     unknown: Sequence[str],
@@ -410,7 +419,7 @@ def _tell(
         for row in rows:
             table.add_row(*(row[n] for n in kept))
         out.print(table)
-    for one in found:
+    for one in recordings:
         out.print(f"What {one.name} shows:", soft_wrap=True)
         for line in one.sentences:
             out.print(f"  {line}", soft_wrap=True)
@@ -424,4 +433,4 @@ def _tell(
     out.print("To repeat it, and to set it:" if is_set else "To repeat it:")
     for line in commands:
         out.print(f"  {line}", soft_wrap=True)
-    console.say_file(f"{place}\n")
+    console.print_file(f"{place}\n")

@@ -36,6 +36,6 @@ def check(
     console.answer(
         {**value, "toml": plan.toml, "sweep": plan.sweep, "sample_rows": rows},
         lambda: console.note(f"{file}: a run has {rows:,} rows of samples"),
-        lambda: files.tell_sweep(plan, file),
-        lambda: console.say_file(plan.toml),
+        lambda: files.print_sweep(plan, file),
+        lambda: console.print_file(plan.toml),
     )

@@ -97,17 +97,17 @@ def claims(
     with the verdict "finding" fails, or if a mutant survives.
     """
     folder = options.claims or shipped.nearest_folder("claims")
-    found = chosen(names or [], folder, options)
+    selected = chosen(names or [], folder, options)
     if options.list:
-        list_claims(found)
+        list_claims(selected)
         return Exit.OK
-    if not found:
+    if not selected:
         hint = "`paceline claims --list` shows the backend of each; name one by its id to run it"
         message = f"no claim of these is for the backend {options.backend}"
         raise Failure("no-claims", message, hint=hint)
     if options.mutants:
-        return run_mutants(found, options)
-    return run_claims(found, options)
+        return run_mutants(selected, options)
+    return run_claims(selected, options)
 
 
 def chosen(names: Sequence[str], folder: Path, options: Options) -> list[Claim]:
@@ -148,7 +148,7 @@ def list_claims(claims: Sequence[Claim]) -> None:
     shown = ("id", "topic", "backend", "published")
     heads = ("Claim", "Topic", "Backend", "Published")
     cells = [[row[key] for key in shown] for row in rows]
-    console.answer({"claims": rows}, lambda: console.say_list(heads, cells))
+    console.answer({"claims": rows}, lambda: console.print_list(heads, cells))
 
 
 def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
@@ -166,22 +166,22 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
     results = verdicts.results
     value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
     value["quick"] = options.quick
-    said = []
+    paragraphs = []
     repeats = verdicts.repeats
     if repeats.runs:
         value["emulated"] = asdict(repeats)
         counted = f"{repeats.repeated} of {repeats.runs} emulated runs"
         broken = [f"{name} {count} times" for name, count in repeats.broken.items()]
         beyond = f"; exceeded bounds: {', '.join(broken)}" if broken else ""
-        said.append(f"{counted} were repeated{beyond}")
+        paragraphs.append(f"{counted} were repeated{beyond}")
     # After Ctrl-C nothing is drawn, which takes long: the same command resumes and draws it.
     place = None if verdicts.unfinished else options.out
     if place is not None:
         from paceline.study.claims.page import write_page
 
         value["report"] = str(write_page(results, value, place))
-        said.append(value["report"])
-    console.answer(value, lambda: _show(results, quick=options.quick), *said)
+        paragraphs.append(value["report"])
+    console.answer(value, lambda: _show(results, quick=options.quick), *paragraphs)
     if verdicts.unfinished:
         left = ", ".join(claim.id for claim in verdicts.unfinished)
         console.stderr().print(f"interrupted; not finished: {left}. {console.GOES_ON}")
@@ -197,22 +197,22 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
         hint = "the long ones run only without --quick; [claims.mutants] of a file declares them"
         raise Failure("no-mutants", "none of these claims has a mutant", hint=hint)
     with console.progress("mutants", len(campaign)) as watch:
-        found, unfinished = campaign.run(threads=options.jobs, watch=watch)
+        results, unfinished = campaign.run(threads=options.jobs, watch=watch)
     if unfinished:
         console.stderr().print(f"interrupted. {console.GOES_ON}")
         return Exit.INTERRUPTED
     table = console.table("Claim", "Mutant", "Outcome", "Bounds that fail", left=4)
-    for mutant in found:
+    for mutant in results:
         named = f"{mutant.change.name}: {mutant.change.that}"
         table.add_row(mutant.claim.id, named, mutant.text(), mutant.found)
-    counted = Counter(mutant.outcome for mutant in found)
-    said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
+    counted = Counter(mutant.outcome for mutant in results)
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
     form = f"; {NOT_QUOTED}" if options.quick else ""
-    some = "1 mutant" if len(found) == 1 else f"{len(found)} mutants"
-    rows = [mutant.as_json() for mutant in found]
+    some = "1 mutant" if len(results) == 1 else f"{len(results)} mutants"
+    rows = [mutant.as_json() for mutant in results]
     value = {"mutants": rows, "quick": options.quick}
-    console.answer(value, table, f"{some}: {said or 'none'} (each must fail){form}")
-    bad = any(mutant.outcome in ("survives", "error") for mutant in found)
+    console.answer(value, table, f"{some}: {summary or 'none'} (each must fail){form}")
+    bad = any(mutant.outcome in ("survives", "error") for mutant in results)
     return Exit.EXPECTATION_FAILED if bad else Exit.OK
 
 

@@ -149,7 +149,7 @@ def compare(
     def show() -> None:
         _show(old, new, findings, [_summary(counts, options), *notes], options)
         if states and not options.markdown:
-            _tell(states, old, new)
+            _print(states, old, new)
 
     console.answer(answer, show)
     return Exit.REGRESSION if counts["worse"] else Exit.OK
@@ -175,7 +175,7 @@ def _by(folder: str, options: Options) -> None:
     with failing(ArgumentError, "unknown-key", file=folder):
         first, *others = split(sweep, key).values()
     files.known_metrics(options.metrics or (), first.flow_count)
-    said = []
+    lines = []
     for other in others:
         findings = _findings(first, other, options)
         sentence = _sentence(first, other, findings, options.metrics or sweep.metrics)
@@ -183,7 +183,7 @@ def _by(folder: str, options: Options) -> None:
         title = f"{sweep.scenario}: {other.name} against {first.name}"
         with store.writing(place) as fresh:
             write(draw(title, findings), fresh, "png")
-        said.append((other, findings, sentence, place))
+        lines.append((other, findings, sentence, place))
     answer: answers.Comparisons = {
         "by": key,
         "sweep": folder,
@@ -195,12 +195,12 @@ def _by(folder: str, options: Options) -> None:
                 "picture": str(place),
                 "findings": [finding.as_json() for finding in findings],
             }
-            for other, findings, sentence, place in said
+            for other, findings, sentence, place in lines
         ],
     }
 
     def show() -> None:
-        for other, findings, sentence, place in said:
+        for other, findings, sentence, place in lines:
             console.stdout().print(f"{sentence}\nPicture: {place}", soft_wrap=True)
             counts = Counter(finding.verdict for finding in findings)
             notes = [_summary(counts, options), *_notes(findings, ())]
@@ -213,24 +213,26 @@ def _sentence(
     old: Subject, new: Subject, findings: Sequence[Finding], metrics: Sequence[str]
 ) -> str:
     """Return a sentence with the result of a comparison."""
-    told: dict[str, list[str]] = {}
-    told_as = ("better", "worse", "same", "untested")
+    by_word: dict[str, list[str]] = {}
+    words = ("better", "worse", "same", "untested")
     for finding in (f for f in findings if f.metric in metrics):
         change = finding.change
         by = "" if change is None or math.isinf(change) else f" ({100 * change:+.3g} %)"
         if by and finding.difference is not None and finding.difference.signs is not None:
             higher, lower = finding.difference.signs
             by = f"{by[:-1]}, {higher} higher and {lower} lower)"
-        word = finding.verdict if finding.verdict in told_as else "unclear"
-        told.setdefault(word, []).append(plain(finding.metric) + by * (word != "same"))
+        word = finding.verdict if finding.verdict in words else "unclear"
+        by_word.setdefault(word, []).append(plain(finding.metric) + by * (word != "same"))
     order = {"better": "better in", "worse": "worse in", "same": "the same in", "unclear": ""}
     parts = [
-        f"{how} {', '.join(told[word])}" for word, how in order.items() if how and word in told
+        f"{how} {', '.join(by_word[word])}"
+        for word, how in order.items()
+        if how and word in by_word
     ]
-    if "untested" in told:
-        parts.append(f"too few pairs to test {', '.join(told['untested'])}")
-    if "unclear" in told:
-        parts.append(f"no clear difference in {', '.join(told['unclear'])}")
+    if "untested" in by_word:
+        parts.append(f"too few pairs to test {', '.join(by_word['untested'])}")
+    if "unclear" in by_word:
+        parts.append(f"no clear difference in {', '.join(by_word['unclear'])}")
     count = max((min(finding.counts) for finding in findings), default=0)
     return f"{new.name} against {old.name}, over {count} pairs: {'; '.join(parts)}."
 
@@ -261,7 +263,7 @@ def _states(ours: Sequence[Stay], theirs: Sequence[Stay]) -> list[answers.Stays]
 _STATES = 12
 
 
-def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
+def _print(states: Sequence[answers.Stays], old: str, new: str) -> None:
     table = console.table("State", old, "from", new, "from", left=2)
     for number, row in enumerate(states[:_STATES], 1):
         then, now = quantity("_ns", row["old_enter_ns"]), quantity("_ns", row["new_enter_ns"])
@@ -289,9 +291,9 @@ def _overall(counts: Counter[answers.Verdict]) -> answers.Overall:
 
 
 def _summary(counts: Counter[answers.Verdict], options: Options) -> str:
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
     name = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[options.correction]
-    return f"{told} (tolerance {options.tolerance:g} %; 5 % level, corrected by {name})"
+    return f"{counted} (tolerance {options.tolerance:g} %; 5 % level, corrected by {name})"
 
 
 def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
@@ -314,20 +316,20 @@ def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
     return notes
 
 
-def _untested(found: Sequence[Finding], all_: Sequence[Finding]) -> list[str]:
+def _untested(untested: Sequence[Finding], all_: Sequence[Finding]) -> list[str]:
     """Return that differences were not tested, why, and how to."""
-    if not found:
+    if not untested:
         return []
-    sizes = [(abs(f.change), f) for f in found if f.change is not None]
+    sizes = [(abs(f.change), f) for f in untested if f.change is not None]
     most = max(sizes, key=lambda pair: pair[0], default=None)
     largest = f" (the largest: {plain(most[1].metric)} {_change(most[1])})" if most else ""
-    said = "difference was" if len(found) == 1 else "differences were"
-    notes = [f"{len(found)} {said} not tested, and may be chance or not{largest}."]
-    if any(min(f.runs) == 1 for f in found):
+    verb = "difference was" if len(untested) == 1 else "differences were"
+    notes = [f"{len(untested)} {verb} not tested, and may be chance or not{largest}."]
+    if any(min(f.runs) == 1 for f in untested):
         notes.append(
             "One run per side: one run cannot tell an effect from chance; use --repeats 10."
         )
-    many = [f for f in found if min(f.runs) > 1]
+    many = [f for f in untested if min(f.runs) > 1]
     if any(f.difference is not None and f.difference.p is None for f in many):
         notes.append(f"The seed has no effect here: identical repeats count as one run. {JITTER}.")
     few = [f for f in many if f.difference is not None and f.difference.p is not None]
@@ -336,15 +338,15 @@ def _untested(found: Sequence[Finding], all_: Sequence[Finding]) -> list[str]:
     return notes
 
 
-def _too_few(found: Sequence[Finding], tests: int) -> str:
+def _too_few(few: Sequence[Finding], tests: int) -> str:
     """Return what some findings need for a test that can be sure among so many."""
-    pairs = any(f.by_point for f in found)
+    pairs = any(f.by_point for f in few)
     what, use = ("pairs", "more points:") if pairs else ("runs", "--repeats")
     ways = (2**n if pairs else math.comb(2 * n, n) for n in count())
     needed = next(n for n, of in enumerate(ways) if 2 / of <= 0.05 / tests)
-    fewest = min(min(f.runs) for f in found)
+    fewest = min(min(f.runs) for f in few)
     if needed <= fewest:
-        names = ", ".join(sorted({plain(f.metric) for f in found}))
+        names = ", ".join(sorted({plain(f.metric) for f in few}))
         return f"Too few different values for any test ({names}): most {what} gave the same one."
     fewer = ", or --metric to test fewer" if tests > 1 else ""
     return (
@@ -357,12 +359,12 @@ _COLUMNS = ("Metric", "Old", "New", "Change", "95 % interval", "Effect", "p", "V
 
 
 def _cells(finding: Finding) -> list[str]:
-    found = finding.difference
+    difference = finding.difference
     name = finding.metric.rpartition(".")[2]
     interval = NONE
-    if found is not None and found.low is not None and found.high is not None:
-        interval = f"{_signed(name, found.low)} to {_signed(name, found.high)}"
-        if found.ratios and finding.change_ends is not None:
+    if difference is not None and difference.low is not None and difference.high is not None:
+        interval = f"{_signed(name, difference.low)} to {_signed(name, difference.high)}"
+        if difference.ratios and finding.change_ends is not None:
             interval = " to ".join(f"{100 * end:+.3g} %" for end in finding.change_ends)
     sides = zip((finding.old, finding.new), finding.counts, finding.runs, strict=True)
     return [
@@ -373,7 +375,7 @@ def _cells(finding: Finding) -> list[str]:
         ),
         _change(finding) + _signs(finding),
         interval,
-        _effect(found.effect if found else None),
+        _effect(difference.effect if difference else None),
         NONE if finding.p is None else "< 0.0001" if finding.p < 1e-4 else f"{finding.p:.4f}",
         finding.verdict,
     ]
@@ -388,10 +390,10 @@ def _change(finding: Finding) -> str:
 
 def _signs(finding: Finding) -> str:
     """Return how many pairs of different paths are higher, or lower."""
-    found = finding.difference
-    if found is None or found.signs is None or not finding.by_point:
+    difference = finding.difference
+    if difference is None or difference.signs is None or not finding.by_point:
         return ""
-    higher, lower = found.signs
+    higher, lower = difference.signs
     word = f"{higher} higher" if higher >= lower else f"{lower} lower"
     return f" ({word}, of {finding.counts[0]})"
 

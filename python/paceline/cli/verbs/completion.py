@@ -22,4 +22,4 @@ def completion(
 ) -> None:
     """Print a shell script that completes commands, options and their values."""
     verbs.load()
-    console.say_file(app.generate_completion(prog_name="paceline", shell=shell))
+    console.print_file(app.generate_completion(prog_name="paceline", shell=shell))

@@ -276,8 +276,8 @@ def _suites(
         if result.verdict == "not applicable":
             summary = result.evidence[0].partition(": ")[2]
         rows.append({**result.as_json(), "summary": summary})
-        told = result.evidence if names else result.notable
-        details += [f"{case.id}: {line}" for line in told]
+        lines = result.evidence if names else result.notable
+        details += [f"{case.id}: {line}" for line in lines]
 
 
 def _paths(controller: str, options: Options) -> Iterator[tuple[str, Run]]:
@@ -320,10 +320,10 @@ def _judge_by_cases(
         details += [f"{case.id}: {line}" for line in result.evidence]
 
 
-def _golden(folder: Path, wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
+def _golden(folder: Path, is_chosen: Callable[[str], bool]) -> list[dict[str, Any]]:
     hint = "a folder of traces holds v1, v2, v3, cubic, reno or dctcp, with *.txt[.zst] files"
     with failing(OSError, "no-traces", hint):
-        return [dict(case) for case in _paceline.golden_traces(folder, wanted)]
+        return [dict(case) for case in _paceline.golden_traces(folder, is_chosen)]
 
 
 def _recovery(folder: Path) -> list[dict[str, Any]]:
@@ -403,14 +403,14 @@ def _ended(
     flows.annotate(judged, known=before is not None and not worse)
     total = f"{len(rows)} cases: {', '.join(counts)}"
     shown: list[Any] = [table, *details, total] if rows else []
-    told = [f"Held before, broken now: {', '.join(worse)}"] if worse else []
+    messages = [f"Held before, broken now: {', '.join(worse)}"] if worse else []
 
     def value() -> dict[str, object]:
         return {"cases": cases, "flows": [flow.as_json() for flow in judged], "worse": worse}
 
-    console.answer(value, *shown, lambda: flows.show(judged), *told)
+    console.answer(value, *shown, lambda: flows.show(judged), *messages)
     if before is not None:
         return Exit.REGRESSION if worse else Exit.OK
     failed = any(row["verdict"] == "fail" for row in rows)
-    misfit = any(flow.nearest.verdict == "broken" for flow in judged)
-    return Exit.EXPECTATION_FAILED if failed or misfit else Exit.OK
+    is_broken = any(flow.nearest.verdict == "broken" for flow in judged)
+    return Exit.EXPECTATION_FAILED if failed or is_broken else Exit.OK

@@ -66,13 +66,13 @@ def _print(report: dict[str, Any]) -> None:
         rates = console.table("Rate", "Held", "Utilisation", "Lateness p99", "Added", "CPU", left=2)
         for tried in report["rates"]:
             names = ("utilisation_ratio", "lateness_p99_ns", "added_delay_ns", "emulator_cpu_ratio")
-            held = "yes" if tried["held"] else "no"
+            is_held = "yes" if tried["held"] else "no"
             cells = [quantity(name, tried.get(name)) for name in names]
-            rates.add_row(quantity("_bps", tried["rate_bps"]), held, *cells)
+            rates.add_row(quantity("_bps", tried["rate_bps"]), is_held, *cells)
         out.print(rates)
         highest = report["highest_rate_bps"]
-        held = "none of the rates tried" if highest is None else quantity("_bps", highest)
-        out.print(f"With its current load, this machine emulates {held} within bounds.")
+        is_held = "none of the rates tried" if highest is None else quantity("_bps", highest)
+        out.print(f"With its current load, this machine emulates {is_held} within bounds.")
         for tried in report["rates"]:
             for why in tried["why"]:
                 out.print(f"  {quantity('_bps', tried['rate_bps'])}: {why}")

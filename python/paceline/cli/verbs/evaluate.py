@@ -82,10 +82,10 @@ def evaluate(
     pool = Pool("evaluate")
     with failing(ClaimError, "bad-suite", "name the folder of the criteria with --suite"):
         suite = options.suite or shipped.nearest_folder("evaluation")
-        found = criteria(suite, controller)
-        if not found:
+        criteria_ = criteria(suite, controller)
+        if not criteria_:
             raise ClaimError(f"{suite / FILE}: no criterion")
-        campaign = Campaign(found, seeds=options.seeds, quick=options.quick, pool=pool)
+        campaign = Campaign(criteria_, seeds=options.seeds, quick=options.quick, pool=pool)
     if options.out is not None:
         store.claim_page(options.out, "evaluation")
     others = against or (_KNOWN if options.quick else [name for name in known if ":" not in name])
@@ -105,11 +105,11 @@ def evaluate(
         "criteria": rows,
         "matrix": matrix.as_json(),
     }
-    said = []
+    lines = []
     if options.out is not None:
         value["report"] = str(_write(value, matrix, options.out))
-        said = [value["report"]]
-    console.answer(value, lambda: _show(controller, rows, matrix), *said)
+        lines = [value["report"]]
+    console.answer(value, lambda: _show(controller, rows, matrix), *lines)
     return Exit.OK if all(row["verdict"] == "met" for row in rows) else Exit.EXPECTATION_FAILED
 
 

@@ -73,7 +73,7 @@ def fit(
     console.answer(
         described(record, place, fitted),
         lambda: show(record, fitted),
-        lambda: console.say_file(f"{place}\n"),
+        lambda: console.print_file(f"{place}\n"),
     )
 
 
@@ -140,6 +140,6 @@ def _cells(unit: str, one: study.Estimate) -> tuple[str, str]:
         return "unknown", ""
     if one.low is None and one.high is None:
         return study.written(unit, one.value), "unknown"
-    told = study.interval(unit, one)
+    interval = study.interval(unit, one)
     is_bound = one.low is None or one.high is None
-    return (told, "unknown") if is_bound else (study.written(unit, one.value), told)
+    return (interval, "unknown") if is_bound else (study.written(unit, one.value), interval)

@@ -143,7 +143,7 @@ def import_(
             where = f"{file}:{note.line}" if note.line else file
             console.stderr().print(f"note: {where}: {note.text}")
         for one, place in zip(made, written, strict=True):
-            console.say_file(one.toml if place is None else f"{place}\n")
+            console.print_file(one.toml if place is None else f"{place}\n")
 
     console.answer(answer, tell)
 

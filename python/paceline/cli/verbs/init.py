@@ -42,10 +42,10 @@ def init(
     in_c = controller and file is not None and file.suffix == ".c"
     template = "controller.c" if in_c else "controller.py" if controller else "scenario.toml"
     path = file or Path(template)
-    wanted = {path: shipped.folder("templates") / template}
+    templates = {path: shipped.folder("templates") / template}
     if in_c:
-        wanted[path.with_name(_HEADER)] = shipped.folder("include") / _HEADER
-    for place, source in wanted.items():
+        templates[path.with_name(_HEADER)] = shipped.folder("include") / _HEADER
+    for place, source in templates.items():
         text = source.read_text(encoding="utf-8").replace("THIS_FILE", str(path))
         if place == path or not place.exists():
             with store.writing(place, force=force) as fresh:

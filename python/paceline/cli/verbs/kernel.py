@@ -64,8 +64,8 @@ def _explained() -> Iterator[None]:
         raise Failure("kernel-failed", str(error), hint=hint, code=Exit.RUN_FAILED) from None
     except bpf.RefusedError as error:
         lines = [line for line in error.log.splitlines() if line.strip()]
-        said = "; ".join(lines[-3:])
-        what = f"the kernel refused the controller: {error}" + (f" ({said})" if said else "")
+        text = "; ".join(lines[-3:])
+        what = f"the kernel refused the controller: {error}" + (f" ({text})" if text else "")
         hint = "`paceline doctor --quick` shows what this kernel lacks"
         raise Failure("kernel-failed", what, hint=hint, code=Exit.RUN_FAILED) from None
     except (RunError, OSError) as error:
@@ -82,7 +82,7 @@ def _settings(texts: list[str]) -> dict[str, str]:
     return settings
 
 
-def _say_loaded() -> None:
+def _print_loaded() -> None:
     loaded = controller.loaded()
     entries = [
         {
@@ -123,25 +123,25 @@ def load(
     sysctl `net.ipv4.tcp_congestion_control`.
     """
     controller.load(_settings(set_ or []))
-    _say_loaded()
+    _print_loaded()
 
 
 @part(kernel)
 @_explained()
 def unload(*, json: Json = False) -> None:
     """Unload the controller: new connections cannot choose it, but open connections keep it."""
-    held = controller.unload()
-    said = [f"{controller.NAME} is unloaded; nothing new can choose it."]
-    if held:
-        said.append("Connections still use it; the kernel frees it when the last of them ends.")
-    console.answer({"unloaded": controller.NAME, "held": held}, *said)
+    is_in_use = controller.unload()
+    lines = [f"{controller.NAME} is unloaded; nothing new can choose it."]
+    if is_in_use:
+        lines.append("Connections still use it; the kernel frees it when the last of them ends.")
+    console.answer({"unloaded": controller.NAME, "held": is_in_use}, *lines)
 
 
 @part(kernel, "list")
 @_explained()
 def list_(*, json: Json = False) -> None:
     """List Paceline's controllers in the kernel."""
-    _say_loaded()
+    _print_loaded()
 
 
 @part(kernel)
@@ -156,17 +156,17 @@ def show(
     if which is None:
         hint = "paceline kernel show 5201"
         raise Failure("usage", "`kernel show` needs a process or a port", hint=hint)
-    found = controller.connections(which)
-    entries = [{"pid": c.pid, "local": c.local, "remote": c.remote} | c.fields for c in found]
+    connections = controller.connections(which)
+    entries = [{"pid": c.pid, "local": c.local, "remote": c.remote} | c.fields for c in connections]
     table = console.table("Process", "Local", "Remote", *_SHOWN.values(), left=4)
-    for one in found:
+    for one in connections:
         cells = [
             str(one.fields[name]) if name == "phase" else quantity(name, one.fields[name])
             for name in _SHOWN
         ]
         table.add_row(str(one.pid), one.local, one.remote, *cells)
     none = f"No connection of process or port {which} uses {controller.NAME}."
-    console.answer({"connections": entries}, table if found else none)
+    console.answer({"connections": entries}, table if connections else none)
 
 
 @part(kernel)

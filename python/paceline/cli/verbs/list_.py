@@ -85,8 +85,8 @@ def _scenarios() -> list[dict[str, Any]]:
     rows = []
     for name, path in shipped.scenario_files():
         head = _head(path)
-        told = {k: head.get(k) for k in ("about", "source")}
-        rows.append({"name": name, **told, **shipped.lesson(path)})
+        about = {k: head.get(k) for k in ("about", "source")}
+        rows.append({"name": name, **about, **shipped.lesson(path)})
     return rows
 
 
@@ -188,13 +188,13 @@ def _show(what: str, rows: list[dict[str, Any]], *, one_by_one: bool) -> None:
     elif not one_by_one:
         _show_rows(what, rows)
         if what == "stacks":
-            _tell_built(rows)
+            _print_built(rows)
     else:
         for row in rows:
             _show_one(row)
 
 
-def _tell_built(rows: list[dict[str, Any]]) -> None:
+def _print_built(rows: list[dict[str, Any]]) -> None:
     """Say which stacks `make guests` has built here that the command was not given."""
     given = {row["library"] for row in rows}
     built = [file for file in sorted(_BUILT.glob("*.so")) if str(file.resolve()) not in given]
@@ -205,19 +205,19 @@ def _tell_built(rows: list[dict[str, Any]]) -> None:
 
 def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = list(dict.fromkeys(str(row["name"]) for row in rows))
-    found = meant(name, names)
-    if found or what != "columns":
-        rows = [row for row in rows if row["name"] in found]
+    matches = meant(name, names)
+    if matches or what != "columns":
+        rows = [row for row in rows if row["name"] in matches]
     else:
         # A column, which several tables may have.
-        found = meant(name, sorted({c["name"] for row in rows for c in row["columns"]}))
+        matches = meant(name, sorted({c["name"] for row in rows for c in row["columns"]}))
         for row in rows:
-            row["columns"] = [column for column in row["columns"] if column["name"] in found]
+            row["columns"] = [column for column in row["columns"] if column["name"] in matches]
         rows = [row for row in rows if row["columns"]]
-    if len(found) == 1:
+    if len(matches) == 1:
         return rows
-    if found:
-        message = f"{name!r} may be {' or '.join(found)}"
+    if matches:
+        message = f"{name!r} may be {' or '.join(matches)}"
         raise Failure("unknown-name", message, hint="write it with its unit")
     hint = did_you_mean(name, names, f"`paceline list {what}` shows them all")
     raise Failure("unknown-name", f"no {what.removesuffix('s')} is called {name!r}", hint=hint)
@@ -226,7 +226,7 @@ def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, A
 def _show_rows(what: str, rows: list[dict[str, Any]]) -> None:
     if shown := _LINES.get(what):
         cells = [[str(row[name] or "") for name in shown] for row in rows]
-        console.say_list(tuple(name.capitalize() for name in shown), cells)
+        console.print_list(tuple(name.capitalize() for name in shown), cells)
         return
     names = [key for key in rows[0] if key not in _PARTS and any(row[key] for row in rows)]
     table = console.table(*(n.capitalize() for n in names), left=len(names))

@@ -112,7 +112,7 @@ def server_(
         for line in serving:
             news = text_json.loads(line)
             if json:
-                console.say_line({"schema": console.SCHEMA, **news})
+                console.print_line({"schema": console.SCHEMA, **news})
             else:
                 console.stdout().print(_news(news), soft_wrap=True)
     except KeyboardInterrupt:
@@ -196,11 +196,11 @@ def client_(
             "metrics": Run(inner).metrics,
             "failed": None if failure is None else failure.as_json(),
         }
-        console.say_json(answer)
+        console.print_json(answer)
     else:
         console.stdout().print(f"in all  {_line(end)}", soft_wrap=True)
         if failure is not None:
-            console.say_failure(failure, as_json=False)
+            console.print_failure(failure, as_json=False)
         if kept is not None:
             console.stderr().print(f"record: {kept}", soft_wrap=True)
     return Exit.OK if failure is None else failure.code
@@ -220,10 +220,10 @@ def _resolved(address: str | None) -> str:
     if not port.isdecimal() or int(port) > 65535:
         raise Failure("bad-value", f"`{port}` is not a port from 0 to 65535", hint=hint)
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
+        addresses = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:
         raise Failure("bad-value", f"the host `{host}` is not found: {error}", hint=hint) from None
-    family, _, _, _, place = found[0]
+    family, _, _, _, place = addresses[0]
     number = str(place[0])
     return f"[{number}]:{port}" if family == socket.AF_INET6 else f"{number}:{port}"
 

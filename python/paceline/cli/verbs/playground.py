@@ -30,7 +30,7 @@ def playground(*, browser: Browser = True) -> None:
         raise Failure("unavailable", what, hint=hint, code=Exit.UNAVAILABLE)
     if browser:
         webbrowser.open(page.as_uri())
-    console.say_file(f"{page}\n")
+    console.print_file(f"{page}\n")
 
 
 def found(package: Path) -> Path | None:

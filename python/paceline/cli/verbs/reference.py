@@ -61,19 +61,19 @@ def reference() -> None:
 @part(reference, "list")
 def list_(cases: Cases = None, /, *, json: Json = False, _quiet: Hushed = False) -> None:
     """List the references, and what the trace of each shows."""
-    wanted = files.references(cases or ())
+    references = files.references(cases or ())
     answer: answers.References = {
         "draft": draft(),
         "references": [
             {"id": one.id, "about": one.about, "section": one.section, "path": str(one.scenario)}
-            for one in wanted
+            for one in references
         ],
     }
     table = console.table("Case", "Section", "What its trace shows", left=3)
-    for one in wanted:
+    for one in references:
         table.add_row(one.id, (one.section or "baseline").partition(",")[0], one.about)
-    where = wanted[0].scenario.with_name("CASE.toml")
-    count = f"{len(wanted)} reference{'s' * (len(wanted) > 1)}"
+    where = references[0].scenario.with_name("CASE.toml")
+    count = f"{len(references)} reference{'s' * (len(references) > 1)}"
     console.answer(answer, table, f"{count} of {draft()}, in {where}")
 
 
@@ -86,10 +86,10 @@ def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
     folders. Repeated exports are byte-identical.
     """
     place = options.out or Path(draft())
-    wanted = files.references(cases or ())
-    with console.progress("reference", len(wanted)) as watch:
-        found = pack.write(
-            wanted,
+    references = files.references(cases or ())
+    with console.progress("reference", len(references)) as watch:
+        entries = pack.write(
+            references,
             place,
             picture=options.format,
             packets=options.packets,
@@ -101,8 +101,9 @@ def export(cases: Cases = None, /, *, options: Options = Options()) -> None:
         "draft": draft(),
         "out": str(place),
         "references": [
-            {"id": entry.reference.id, "seed": entry.seed, "files": entry.files} for entry in found
+            {"id": entry.reference.id, "seed": entry.seed, "files": entry.files}
+            for entry in entries
         ],
     }
-    names = [*(entry.reference.id for entry in found), pack.README]
+    names = [*(entry.reference.id for entry in entries), pack.README]
     console.answer(answer, *(str(place / name) for name in names))

@@ -162,7 +162,7 @@ def _single(folder: str, form: str, options: Options) -> Callable[[Path], object
 
 
 def _panels(options: Options) -> list[str]:
-    return [name.strip() for said in options.panels or () for name in said.split(",")]
+    return [name.strip() for names in options.panels or () for name in names.split(",")]
 
 
 def _joint(

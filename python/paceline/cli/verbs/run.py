@@ -100,41 +100,41 @@ def run(
     # All of them are checked before the first one runs.
     batches = [_checked(path, options, below=len(file) > 1) for path in file]
     _distinct(batches)
-    files.tell_unused(case.plan for batch in batches for case in batch.cases)
+    files.print_unused(case.plan for batch in batches for case in batch.cases)
     results: list[dict[str, Any]] = []
     for batch in batches:
         try:
             _execute(batch, options)
         except KeyboardInterrupt:
-            _tell_interrupted(batch, results, options)
+            _print_interrupted(batch, results, options)
             return Exit.INTERRUPTED
         results.append(batch.finish(digests=options.json))
         if not options.json:
             show = show_comparison if batch.plan.compare else show_result
             show(results[-1], everything=options.everything)
-            _tell_lesson(batch.file, results[-1])
+            _print_lesson(batch.file, results[-1])
     if options.json:
-        console.say_json(results[0] if len(results) == 1 else {"runs": results})
+        console.print_json(results[0] if len(results) == 1 else {"runs": results})
     cases = [case for result in results for case in result.get("compare", [result])]
     distrusted = [reason for case in cases for reason in _distrusted(case)]
     if distrusted:
-        console.say_distrust(distrusted)
+        console.print_distrust(distrusted)
         return Exit.RUN_FAILED
-    held = all(outcome["held"] for case in cases for outcome in case["expect"])
-    return Exit.OK if held else Exit.EXPECTATION_FAILED
+    is_passed = all(outcome["held"] for case in cases for outcome in case["expect"])
+    return Exit.OK if is_passed else Exit.EXPECTATION_FAILED
 
 
-def _tell_lesson(file: str, result: dict[str, Any]) -> None:
+def _print_lesson(file: str, result: dict[str, Any]) -> None:
     """Print what to change in the scenario of a lesson, and the metric that then differs."""
-    told = shipped.lesson(Path(file))
-    if not told or "metrics" not in result:
+    lesson = shipped.lesson(Path(file))
+    if not lesson or "metrics" not in result:
         return
-    *flow, metric = told.pop("metric").split(".")
+    *flow, metric = lesson.pop("metric").split(".")
     values = result["flows"][int(flow[1])] if flow else result["metrics"]
     value = middle(values[metric])
     of_flow = f" of flow {flow[1]}" if flow else ""
-    told["compare"] = f"{plain(metric)}{of_flow}, here {quantity(metric, value)}"
-    for name, text in told.items():
+    lesson["compare"] = f"{plain(metric)}{of_flow}, here {quantity(metric, value)}"
+    for name, text in lesson.items():
         console.note(f"{name.capitalize()}: {text}")
 
 
@@ -152,7 +152,7 @@ def _checked(name: str, options: Options, *, below: bool) -> Batch:
             report=options.report,
             force=options.force,
         )
-        files.tell_sweep(batch.plan, path)
+        files.print_sweep(batch.plan, path)
         files.afford_results(batch.count, batch.plan.flow_count, path)
         batch.claim(options.out, below=below)
     return batch
@@ -162,14 +162,14 @@ def _execute(batch: Batch, options: Options) -> None:
     left = batch.count - batch.reused
     if batch.reused:
         known = f"{batch.reused} of {batch.count} runs already exist"
-        told = known if batch.grouped else "it already exists"
+        known_ = known if batch.grouped else "it already exists"
         again = "" if left else "; --force runs it again and compares the bytes"
-        console.note(f"{batch.out}: {told}{again}")
+        console.note(f"{batch.out}: {known_}{again}")
     if not left:
         return
     with files.running(batch.file), console.progress(batch.plan.name, left) as watch:
         try:
-            batch.execute(threads=options.jobs, watch=watch, begun=files.tell_recovered)
+            batch.execute(threads=options.jobs, watch=watch, begun=files.print_recovered)
         except MemoryLimitError:
             raise
         except RunError as error:
@@ -182,22 +182,22 @@ def _execute(batch: Batch, options: Options) -> None:
 
 def _distrusted(case: dict[str, Any]) -> list[str]:
     """Return why emulated runs are not reliable; nothing for those that are."""
-    found = case.get("emulation", [])
-    emulations = found if isinstance(found, list) else [found]
+    reasons = case.get("emulation", [])
+    emulations = reasons if isinstance(reasons, list) else [reasons]
     return [bound["message"] for emulation in emulations for bound in emulation["beyond"]]
 
 
 def _distinct(batches: Sequence[Batch]) -> None:
-    seen: dict[Path, str] = {}
+    names: dict[Path, str] = {}
     for batch in batches:
-        if batch.out in seen:
-            message = f"{seen[batch.out]} and {batch.file} would both be written to {batch.out}"
+        if batch.out in names:
+            message = f"{names[batch.out]} and {batch.file} would both be written to {batch.out}"
             hint = "run them one at a time, each with its own --out"
             raise Failure("same-folder", message, hint=hint, file=batch.file)
-        seen[batch.out] = batch.file
+        names[batch.out] = batch.file
 
 
-def _tell_interrupted(batch: Batch, results: list[dict[str, Any]], options: Options) -> None:
+def _print_interrupted(batch: Batch, results: list[dict[str, Any]], options: Options) -> None:
     kept = [
         {"seed": seed, "cc": case.controller, "out": str(batch.folder(case, seed))}
         for case in batch.cases
@@ -206,6 +206,6 @@ def _tell_interrupted(batch: Batch, results: list[dict[str, Any]], options: Opti
     message = f"interrupted; {len(kept)} finished runs are kept"
     if options.json:
         error = Failure("interrupted", message, file=batch.file).as_json()
-        console.say_json({"error": error, "finished": kept, "runs": results})
+        console.print_json({"error": error, "finished": kept, "runs": results})
         return
     console.stderr().print(f"{message}{f' in {batch.out}' if kept else ''}")

@@ -164,7 +164,7 @@ def _execute(
     ):
         cost = [0, 0, 0]
 
-        def heard(outcome: batch.Outcome) -> None:
+        def record(outcome: batch.Outcome) -> None:
             for nth, one in enumerate(outcome.engine.__dict__.values()):
                 cost[nth] += one
             watch.note(f"run {search.runs}, {len(search.failing)} fail, {len(search.finds)} small")
@@ -174,7 +174,7 @@ def _execute(
                 Progress(done * space.duration_ns, total * space.duration_ns, cost[1], cost[2], 0)
             )
 
-        search.watch = heard
+        search.watch = record
         try:
             search.explore(left)
             search.reduce()

@@ -165,7 +165,7 @@ def shell(
         }
         console.stderr().print_json(data=summary)
     elif not options.quiet:
-        _tell(run, kept)
+        _print(run, kept)
     return code
 
 
@@ -206,20 +206,20 @@ def _interactive(options: Options, path: str) -> str:
     return os.environ.get("SHELL") or "/bin/sh"
 
 
-def _rate(told: str) -> str:
+def _rate(text: str) -> str:
     """Return a rate or the path of a trace, as TOML."""
-    trace = Path(told)
+    trace = Path(text)
     if trace.is_file():
         return f"{{ trace = {json.dumps(str(trace.resolve()))} }}"
     # `mbps` means bytes per second in tc, so only units of bits are accepted.
-    short = re.fullmatch(r"([0-9.]+) *([kmgt]?)bit", told.strip(), re.IGNORECASE)
+    short = re.fullmatch(r"([0-9.]+) *([kmgt]?)bit", text.strip(), re.IGNORECASE)
     if short is not None:
         number, power = short.groups()
-        told = f"{number} {power.lower() if power in 'kK' else power.upper()}bit/s"
-    return json.dumps(told)
+        text = f"{number} {power.lower() if power in 'kK' else power.upper()}bit/s"
+    return json.dumps(text)
 
 
-def _tell(run: Run, kept: Path) -> None:
+def _print(run: Run, kept: Path) -> None:
     """Print on stderr what the path carried."""
     links = console.table("Link", "Carried", "Link rate", "Queue p50", "Queue p95", "Dropped")
     for number, (name, rate, _) in enumerate(run.links):
@@ -245,5 +245,5 @@ def _tell(run: Run, kept: Path) -> None:
         if table.row_count:
             out.print(table)
     if run.emulation is not None and run.emulation["beyond"]:
-        console.say_distrust([bound["message"] for bound in run.emulation["beyond"]])
+        console.print_distrust([bound["message"] for bound in run.emulation["beyond"]])
     out.print(f"record: {kept}", soft_wrap=True)

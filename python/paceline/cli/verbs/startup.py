@@ -64,8 +64,8 @@ def startup(
         message = f"the gain {gain:g} is not a number above 0 and at most 100"
         raise Failure("bad-value", message, hint="try 2.77")
     find, plot = options.find, options.plot
-    for option, said in (("--plot FILE", plot), ("--rounds N", options.rounds)):
-        if said is not None and gain is None:
+    for option, given in (("--plot FILE", plot), ("--rounds N", options.rounds)):
+        if given is not None and gain is None:
             hint = f"`paceline startup 2.77 {option}`"
             raise Failure("usage", f"{option.split()[0]} needs a gain", hint=hint)
     if plot is not None and plot.suffix.lower() not in {".png", ".svg"}:

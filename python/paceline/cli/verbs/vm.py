@@ -46,17 +46,17 @@ def _explained() -> Iterator[None]:
 
 def images() -> list[dict[str, Any]]:
     """Return the snapshots; the one that runs use comes first."""
-    found: list[dict[str, Any]] = json_value(_paceline.vm_images())
-    return found
+    images_: list[dict[str, Any]] = json_value(_paceline.vm_images())
+    return images_
 
 
-def _say(value: dict[str, Any], found: list[dict[str, Any]]) -> None:
+def _print(value: dict[str, Any], images_: list[dict[str, Any]]) -> None:
     table = console.table("Snapshot", "Kernel", "Size", "QEMU", left=4)
-    for image in found:
+    for image in images_:
         size = quantity("_bytes", image["size_bytes"])
         table.add_row(image["hash"][:12], image["kernel"], size, image["qemu"])
     none = "There are no snapshots; `paceline vm prepare` creates one."
-    console.answer(value, table if found else none)
+    console.answer(value, table if images_ else none)
 
 
 @part(vm)
@@ -82,27 +82,27 @@ def prepare(
     already has a snapshot, runs use that snapshot from then on.
     """
     err = console.stderr()
-    said = ""
+    last = ""
 
     def step(what: str) -> None:
-        nonlocal said
-        if what != said and not (quiet or json):
+        nonlocal last
+        if what != last and not (quiet or json):
             err.print(f"{what} ...")
-        said = what
+        last = what
 
     if kernel is not None and kernel.exists() and not kernel.is_file():
         hint = "a kernel is a bzImage, such as /boot/vmlinuz"
         raise Failure("unreadable", f"{kernel} is not a regular file", hint=hint, file=str(kernel))
     image: dict[str, Any] = json_value(_paceline.vm_prepare(kernel, modules, step))
-    _say(image, [image])
+    _print(image, [image])
 
 
 @part(vm, "list")
 @_explained()
 def list_(*, json: Json = False, _quiet: Hushed = False) -> None:
     """List the snapshots. Runs use the first one in the list."""
-    found = images()
-    _say({"snapshots": found}, found)
+    known = images()
+    _print({"snapshots": known}, known)
 
 
 @part(vm)
@@ -122,7 +122,7 @@ def remove(
         names = ", ".join(f"{image['hash'][:12]} ({image['kernel']})" for image in known)
         raise Failure("usage", what, hint=f"there are {names}" if names else "there are none")
     _paceline.vm_remove(fitting[0]["hash"])
-    _say(fitting[0], fitting)
+    _print(fitting[0], fitting)
 
 
 @part(vm)
