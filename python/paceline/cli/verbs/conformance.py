@@ -246,22 +246,22 @@ def _suites(
         ids.append(id_)
         return _chosen(id_, names)
 
-    found = [row for folder in traces for row in _golden(folder, wanted)]
+    case_rows = [row for folder in traces for row in _golden(folder, wanted)]
     if scripts is not None:
-        found += [row for row in _recovery(scripts) if wanted(row["id"])]
+        case_rows += [row for row in _recovery(scripts) if wanted(row["id"])]
     cases = _cases(draft) if draft is not None else []
     if options.quick:
         cases = [replace(case, variants=case.variants[:1], on_all_paths=False) for case in cases]
     cases = [case for case in cases if wanted(case.id)]
     _check_known(names, ids)
     if options.live and scripts is not None:
-        found = _live(options, scripts, [row["id"] for row in found])
-    for row in found:
+        case_rows = _live(options, scripts, [row["id"] for row in case_rows])
+    for row in case_rows:
         first, _, rest = row["evidence"].partition("\n")
         row["summary"] = first
         if rest:
             details.append(f"{row['id']}: {row['evidence']}")
-    rows += found
+    rows += case_rows
     runs = Cases(cases, controller)
     with console.progress("conformance", len(runs)) as watch:
         try:

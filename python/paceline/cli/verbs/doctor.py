@@ -48,11 +48,11 @@ def _kernel() -> dict[str, Any]:
     lacking = controller.lacking()
     state = "lacking" if lacking else "good"
     registered = controller.NAME in controller.available()
-    found = "; ".join(what for what, _ in lacking) or (
+    summary = "; ".join(what for what, _ in lacking) or (
         f"{controller.NAME} is registered" if registered else "this kernel takes it by eBPF"
     )
     fix = "\n  ".join(hint for _, hint in lacking) or None
-    return {"name": "BBRv3 in the kernel", "state": state, "found": found, "fix": fix}
+    return {"name": "BBRv3 in the kernel", "state": state, "found": summary, "fix": fix}
 
 
 def _print(report: dict[str, Any]) -> None:

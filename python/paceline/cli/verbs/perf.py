@@ -105,8 +105,8 @@ def server_(
     first object has `address` and `token`.
     """
     place = _resolved(address)
-    longest = _said("--max-time", options.max_time, duration_ns) or 3600 * _SECOND
-    most = _said("--max-bytes", options.max_bytes, size_bytes) or 10**12
+    longest = _parsed("--max-time", options.max_time, duration_ns) or 3600 * _SECOND
+    most = _parsed("--max-bytes", options.max_bytes, size_bytes) or 10**12
     serving = _paceline.perf_server(place, longest, most, options.once)
     try:
         for line in serving:
@@ -143,8 +143,8 @@ def client_(
     if not token:
         hint = f"--token TOKEN, or the variable {_VARIABLE}; {_HINTS['token']}"
         raise Failure("perf-token", "a server accepts only clients with its token", hint=hint)
-    size = _said("--bytes", options.bytes, size_bytes)
-    time = _said("--time", options.time, duration_ns)
+    size = _parsed("--bytes", options.bytes, size_bytes)
+    time = _parsed("--time", options.time, duration_ns)
     if time is None and size is None:
         time = 10 * _SECOND
     if options.out is not None:
@@ -228,7 +228,7 @@ def _resolved(address: str | None) -> str:
     return f"[{number}]:{port}" if family == socket.AF_INET6 else f"{number}:{port}"
 
 
-def _said(option: str, text: str | None, read: Any) -> int | None:
+def _parsed(option: str, text: str | None, read: Any) -> int | None:
     """Return an option's value, if it is given."""
     if text is None:
         return None

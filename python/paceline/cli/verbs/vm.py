@@ -46,17 +46,17 @@ def _explained() -> Iterator[None]:
 
 def images() -> list[dict[str, Any]]:
     """Return the snapshots; the one that runs use comes first."""
-    images_: list[dict[str, Any]] = json_value(_paceline.vm_images())
-    return images_
+    available: list[dict[str, Any]] = json_value(_paceline.vm_images())
+    return available
 
 
-def _print(value: dict[str, Any], images_: list[dict[str, Any]]) -> None:
+def _print(value: dict[str, Any], available: list[dict[str, Any]]) -> None:
     table = console.table("Snapshot", "Kernel", "Size", "QEMU", left=4)
-    for image in images_:
+    for image in available:
         size = quantity("_bytes", image["size_bytes"])
         table.add_row(image["hash"][:12], image["kernel"], size, image["qemu"])
     none = "There are no snapshots; `paceline vm prepare` creates one."
-    console.answer(value, table if images_ else none)
+    console.answer(value, table if available else none)
 
 
 @part(vm)
