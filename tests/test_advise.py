@@ -69,10 +69,10 @@ def test_an_end_that_is_the_limit_is_named(
     tmp_path: Path, flow: str, what: str, cc: str, end: str
 ) -> None:
     text = UPLOAD.replace(', loss = "0.5 %"', "").replace('cc = "cubic"', f'cc = "{cc}"\n{flow}')
-    found = read(captured(tmp_path, text, end=end))
-    assert what in (found.limits.sentence or "")
+    recording = read(captured(tmp_path, text, end=end))
+    assert what in (recording.limits.sentence or "")
     # No path is fitted for what no controller changes.
-    assert found.fitted is None
+    assert recording.fitted is None
 
 
 @pytest.mark.parametrize("cc", CONTROLLERS)
@@ -81,17 +81,17 @@ def test_a_path_that_is_the_limit_is_not_blamed_on_an_end(
     tmp_path: Path, cc: str, loss: str
 ) -> None:
     text = UPLOAD.replace(', loss = "0.5 %"', loss).replace('"cubic"', f'"{cc}"')
-    found = read(captured(tmp_path, text))
-    assert found.limits.application == found.limits.window == 0
-    assert cc in found.senders
+    recording = read(captured(tmp_path, text))
+    assert recording.limits.application == recording.limits.window == 0
+    assert cc in recording.senders
 
 
 def test_the_limit_comes_first_and_nothing_is_recommended(cli: Command, tmp_path: Path) -> None:
     text = UPLOAD.replace(', loss = "0.5 %"', "") + 'app = { rate = "1 Mbit/s" }\n'
     captured(tmp_path, text)
-    told = cli("advise", "up.pcap")
-    assert told.returncode == 0, told.stderr
-    assert "no controller will help" in told.stdout.splitlines()[0]
+    result = cli("advise", "up.pcap")
+    assert result.returncode == 0, result.stderr
+    assert "no controller will help" in result.stdout.splitlines()[0]
     answer = json.loads(cli("advise", "up.pcap", "--json").stdout)
     assert answer["limited"]
     assert answer["recommended"] is None
@@ -101,24 +101,24 @@ def test_the_limit_comes_first_and_nothing_is_recommended(cli: Command, tmp_path
 
 def test_one_path_gives_one_ranking_whoever_sent(tmp_path: Path) -> None:
     for cc in ("cubic", "bbr3"):
-        found = read(captured(tmp_path, UPLOAD.replace('"cubic"', f'"{cc}"')))
-        best = ranked(found).best("throughput")
+        recording = read(captured(tmp_path, UPLOAD.replace('"cubic"', f'"{cc}"')))
+        best = ranked(recording).best("throughput")
         assert best[0] == "bbr1"
         assert not {"reno", "cubic"} & set(best)
 
 
 def test_a_receivers_capture_is_ranked_without_a_sender(tmp_path: Path) -> None:
-    found = read(captured(tmp_path, end="receiver"))
-    assert found.senders == []
-    assert "sent with a controller that its packets do not show" in " ".join(found.sentences)
-    assert "cubic" not in ranked(found).best("throughput")
+    recording = read(captured(tmp_path, end="receiver"))
+    assert recording.senders == []
+    assert "sent with a controller that its packets do not show" in " ".join(recording.sentences)
+    assert "cubic" not in ranked(recording).best("throughput")
 
 
 def test_a_capture_that_is_cut_is_used_as_far_as_it_goes(cli: Command, tmp_path: Path) -> None:
     place = captured(tmp_path, opened=False)
     place.write_bytes(place.read_bytes()[: place.stat().st_size * 2 // 3])
-    asked = ("--cc", "cubic", "bbr1", "--paths", "10")
-    answer = json.loads(cli("advise", "up.pcap", *asked, "--json").stdout)
+    options = ("--cc", "cubic", "bbr1", "--paths", "10")
+    answer = json.loads(cli("advise", "up.pcap", *options, "--json").stdout)
     assert answer["recommended"] == "bbr1"
     assert any("ends" in line or "cut" in line for line in answer["unknown"]), answer["unknown"]
 
@@ -133,13 +133,13 @@ def test_packets_that_a_capture_lacks_do_not_look_like_a_fast_link(tmp_path: Pat
         at += 16 + size
     place.write_bytes(b"".join(kept))
     run = paceline.Run.capture(place)
-    seen, path = fit.ends(run)
-    at_once = np.diff(np.interp(np.arange(4.0, 6.6, 0.1), seen.grid, seen.delivered))
+    observed, path = fit.ends(run)
+    at_once = np.diff(np.interp(np.arange(4.0, 6.6, 0.1), observed.grid, observed.delivered))
     assert max(at_once) * 8 / 0.1 < 20e6
     assert all((one.rate.low or 0.0) < 20e6 for one in path.stretches)
     # It says so.
-    told = verb._unknown([advise.Recording("up.pcap", run)], None)
-    assert any("acknowledged bytes that are not in the capture" in line for line in told)
+    unknown = verb._unknown([advise.Recording("up.pcap", run)], None)
+    assert any("acknowledged bytes that are not in the capture" in line for line in unknown)
 
 
 def test_all_flows_of_a_recording_get_the_candidate(
@@ -147,9 +147,9 @@ def test_all_flows_of_a_recording_get_the_candidate(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = UPLOAD + '[[flows]]\ncc = "cubic"\nstart = "1 s"\n'
-    found = read(captured(tmp_path, text))
-    assert sum("sent with" in line for line in found.sentences) == 2
-    case = advise.Case(found.scenario, "bbr1", (("cubic", 2),), 1, 0)
+    recording = read(captured(tmp_path, text))
+    assert sum("sent with" in line for line in recording.sentences) == 2
+    case = advise.Case(recording.scenario, "bbr1", (("cubic", 2),), 1, 0)
     run = paceline.run(case.job().text, overrides=case.job().overrides)
     assert run.flows["cc"].to_list() == ["bbr1", "bbr1", "cubic", "cubic"]
     measured = case.measure(run)
@@ -176,10 +176,10 @@ def test_a_neighbour_counts_only_while_a_transfer_lasts() -> None:
     # Three times as long, in a form that a scenario takes.
     assert job.overrides == (("flows.0.cc", "cubic"), ("run.duration", "1200 s"))
     run = paceline.run(job.text, overrides={"run.duration": "20 s"})
-    found = advise.Case(text, "cubic", (("cubic", 1),), 1, 0).measure(run)
+    metrics = advise.Case(text, "cubic", (("cubic", 1),), 1, 0).measure(run)
     assert run.flows["finish_ns"][0] < 5e9
     # Then it has the 8 Mbit/s for itself.
-    assert found["neighbour_bps"] < 5e6 < 6.5e6 < run.flow_metrics[1]["goodput_bps"]
+    assert metrics["neighbour_bps"] < 5e6 < 6.5e6 < run.flow_metrics[1]["goodput_bps"]
 
 
 def ranking(
@@ -191,18 +191,18 @@ def ranking(
     **alike: float,
 ) -> advise.Advice:
     """Rank controllers by their goodput on a path, on others by what `alike` says of each."""
-    asked = advise.StudyOptions(tuple(goodputs))
-    study = advise.Study([advise.Recording("up.toml", text=UPLOAD)], asked, "throughput")
+    options = advise.StudyOptions(tuple(goodputs))
+    study = advise.Study([advise.Recording("up.toml", text=UPLOAD)], options, "throughput")
     values: advise.Values = {}
     for case in study._cases:
         # On each path by another factor, and within 3 % of the controller's own.
         own = goodputs.get(case.cc, 1.0) * (1 + case.path / 10)
         if case.path % 3 == 0:
             own = alike.get(case.cc, own)
-        found = {"goodput_bps": 1e6 * own * (1 + 0.03 * math.sin(case.path + len(case.cc)))}
+        metrics = {"goodput_bps": 1e6 * own * (1 + 0.03 * math.sin(case.path + len(case.cc)))}
         if case.company:
-            found["neighbour_bps"] = 1e6 * (1 - (harm or {}).get(case.cc, 0.0))
-        values.setdefault((case.cc, case.company), {})[case.path] = found
+            metrics["neighbour_bps"] = 1e6 * (1 - (harm or {}).get(case.cc, 0.0))
+        values.setdefault((case.cc, case.company), {})[case.path] = metrics
     return replace(study.ranked(values), shared=shared, senders=senders)
 
 
@@ -213,33 +213,33 @@ def test_controllers_that_are_worse_do_not_change_the_recommendation() -> None:
     assert ranking({**alike, "cubic": 1.0, "reno": 0.9, "swift": 0.8}, harm).recommended == "bbr3"
     assert ranking({"bbr1": 3.0, "cubic": 1.0}, shared=["cubic"]).recommended == "bbr1"
     # The range of a difference that is certain has one sign.
-    told = ranking({"bbr1": 3.0, "cubic": 1.0})
-    low, high = told.against(told.rows[-1]) or (0.0, 0.0)
-    assert told.rows[-1].findings["throughput"].verdict == "worse"  # type: ignore[union-attr]
+    advice = ranking({"bbr1": 3.0, "cubic": 1.0})
+    low, high = advice.against(advice.rows[-1]) or (0.0, 0.0)
+    assert advice.rows[-1].findings["throughput"].verdict == "worse"  # type: ignore[union-attr]
     assert low < high < 0
 
 
 def test_of_controllers_without_a_difference_a_harm_that_does_not_count_does_not_decide() -> None:
     alike, harm = {"cubic": 3.0, "bbr1": 2.99, "reno": 2.9}, {"cubic": 0.02, "bbr1": 0.5}
-    told = ranking(alike, harm)
-    assert told.sentence("throughput") == (
+    advice = ranking(alike, harm)
+    assert advice.sentence("throughput") == (
         "For throughput: the controllers do not differ by more than 5 %."
     )
-    assert told.recommended == "cubic"
-    assert told.reason == "use cubic: no other is better, and it harms others least."
+    assert advice.recommended == "cubic"
+    assert advice.reason == "use cubic: no other is better, and it harms others least."
     # One of several flows has it already.
-    told = ranking(alike, harm, senders=["bbr1", "reno"])
-    assert told.recommended == "reno"
-    assert told.reason.endswith("it harms others least and is in use already.")
+    advice = ranking(alike, harm, senders=["bbr1", "reno"])
+    assert advice.recommended == "reno"
+    assert advice.reason.endswith("it harms others least and is in use already.")
 
 
 def test_a_controller_that_is_as_good_on_some_paths_and_worse_on_the_others_is_worse() -> None:
     # On a third of the paths both have the same, but for 3 % of chance.
-    told = ranking({"bbr1": 3.0, "cubic": 1.0}, bbr1=1.0, cubic=1.0)
-    assert told.best("throughput") == ["bbr1"]
+    advice = ranking({"bbr1": 3.0, "cubic": 1.0}, bbr1=1.0, cubic=1.0)
+    assert advice.best("throughput") == ["bbr1"]
     # Where it is better on a third of the paths, it is not.
-    told = ranking({"bbr1": 3.0, "cubic": 1.0}, bbr1=1.0, cubic=2.0)
-    assert told.best("throughput") == ["bbr1", "cubic"]
+    advice = ranking({"bbr1": 3.0, "cubic": 1.0}, bbr1=1.0, cubic=2.0)
+    assert advice.best("throughput") == ["bbr1", "cubic"]
 
 
 def test_a_cause_of_the_losses_that_decides_is_told() -> None:
@@ -250,26 +250,26 @@ def test_a_cause_of_the_losses_that_decides_is_told() -> None:
     for case in study._cases:
         # Where packets are lost at random, BBR is ahead.
         goodput = 3e6 if case.cc == "bbr1" and "policer" not in case.text else 1e6
-        found = {"goodput_bps": goodput, "neighbour_bps": 1e6}
-        values.setdefault((case.cc, case.company), {})[case.path] = found
-    told = replace(study.ranked(values), shared=["cubic"])
-    assert told.recommended == "cubic"
-    (turn,) = study._causes(told)
+        metrics = {"goodput_bps": goodput, "neighbour_bps": 1e6}
+        values.setdefault((case.cc, case.company), {})[case.path] = metrics
+    advice = replace(study.ranked(values), shared=["cubic"])
+    assert advice.recommended == "cubic"
+    (turn,) = study._causes(advice)
     assert turn.sentence() == "if packets are lost at random, bbr1 is ahead by 200 %."
     assert turn.as_json()["value"] is None
     # On one of three seeds it is behind: that is chance.
     each = {"cubic": [1e6, 1e6, 1e6], "bbr1": [3e6, 3e6, 0.9e6]}
-    assert study._turn(told, "size_bytes", 5e4, each) is None
+    assert study._turn(advice, "size_bytes", 5e4, each) is None
     each["bbr1"][2] = 2e6
-    turn = study._turn(told, "size_bytes", 5e4, each) or turn
+    turn = study._turn(advice, "size_bytes", 5e4, each) or turn
     assert turn.sentence() == "with a queue of 50.00 kB bbr1 is ahead by 167 %."
     # What is recommended anyway is no turn.
-    assert list(study._causes(replace(told, shared=["bbr1"]))) == []
+    assert list(study._causes(replace(advice, shared=["bbr1"]))) == []
 
 
 def test_the_table_has_ranges_and_says_what_does_not_differ() -> None:
-    told = ranking({"bbr1": 3.0, "cubic": 1.0, "reno": 2.97})
-    cells = {row.name: verb._cells(row, told) for row in told.rows}
+    advice = ranking({"bbr1": 3.0, "cubic": 1.0, "reno": 2.97})
+    cells = {row.name: verb._cells(row, advice) for row in advice.rows}
     assert re.fullmatch(r"3\.\d+ to 6\.\d+ Mbit/s", cells["bbr1"][1])
     assert cells["bbr1"][-1] == "the best"
     assert cells["reno"][-1] == "no difference"
@@ -291,8 +291,8 @@ def test_the_range_of_a_certain_difference_does_not_contain_zero() -> None:
     # On one of twelve paths the other one is ahead.
     one = advise.Row("cubic", {"goodput_bps": [0.6] * 11 + [1.3]}, None, {"throughput": None})
     first = advise.Row("bbr1", {"goodput_bps": [1.0] * 12}, None, {"throughput": None})
-    told = advise.Advice([first, one], (), [], "throughput", "cubic").against(one)
-    assert told == pytest.approx((-0.4, -0.4))
+    ends = advise.Advice([first, one], (), [], "throughput", "cubic").against(one)
+    assert ends == pytest.approx((-0.4, -0.4))
 
 
 def test_data_after_a_flow_has_stopped_is_not_goodput() -> None:
@@ -300,9 +300,9 @@ def test_data_after_a_flow_has_stopped_is_not_goodput() -> None:
     text = UPLOAD.replace('"1 bdp"', '"2 s"').replace(', loss = "0.5 %"', "") + 'stop = "3 s"\n'
     run = paceline.run(text)
     assert run.flows["goodput_bytes"][0] * 8 / 3 > 8e6
-    found = advise.Case(text, "cubic", (), 1, 0).measure(run)["goodput_bps"]
-    assert found == pytest.approx(run.flow_metrics[0]["goodput_bps"])
-    assert found < 8e6
+    goodput = advise.Case(text, "cubic", (), 1, 0).measure(run)["goodput_bps"]
+    assert goodput == pytest.approx(run.flow_metrics[0]["goodput_bps"])
+    assert goodput < 8e6
 
 
 def test_a_turn_in_losses_is_a_condition_and_no_chance() -> None:
@@ -320,17 +320,17 @@ def test_a_turn_in_losses_is_a_condition_and_no_chance() -> None:
 
 def test_only_a_controller_that_all_flows_have_is_kept() -> None:
     text = UPLOAD.replace("10 s", "2 s")
-    found = advise.Recording("mine", paceline.run(text + '[[flows]]\ncc = "bbr1"\n'))
-    assert found.senders == ["cubic", "bbr1"]
-    assert found.shared == []
+    recording = advise.Recording("mine", paceline.run(text + '[[flows]]\ncc = "bbr1"\n'))
+    assert recording.senders == ["cubic", "bbr1"]
+    assert recording.shared == []
     own = advise.Recording("mine", paceline.run(text))
     assert own.shared == ["cubic"]
     other = advise.Recording("other", paceline.run(text.replace('"cubic"', '"bbr3"')))
     assert other.shared == ["bbr3"]
-    asked = advise.StudyOptions(("cubic", "bbr3"))
+    options = advise.StudyOptions(("cubic", "bbr3"))
     paths = {"paths": [UPLOAD]}
     for two, shared in (([own, own], ["cubic"]), ([own, other], []), ([other, own], [])):
-        both = advise.Study([replace(one, **paths) for one in two], asked, "throughput")  # type: ignore[arg-type]
+        both = advise.Study([replace(one, **paths) for one in two], options, "throughput")  # type: ignore[arg-type]
         assert both._shared == shared
 
 
@@ -344,53 +344,53 @@ def test_limits_that_are_enough_together_are_both_named() -> None:
 
 def test_a_runs_receive_window_is_the_limit_as_a_captures_is() -> None:
     window = UPLOAD.replace(', loss = "0.5 %"', "") + 'receive_window = "32 KiB"\n'
-    found = advise.read("mine", paceline.run(window))
-    assert "the receive window is the limit" in (found.limits.sentence or "")
+    recording = advise.read("mine", paceline.run(window))
+    assert "the receive window is the limit" in (recording.limits.sentence or "")
 
 
 def test_a_fit_takes_the_threads_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     run = paceline.run(UPLOAD.replace("10 s", "4 s"))
-    asked: list[int | None] = []
+    counts: list[int | None] = []
     real = batch.locally
 
     def locally(count: int | None) -> batch.Executor:
-        asked.append(count)
+        counts.append(count)
         return real(count)
 
     monkeypatch.setattr(batch, "locally", locally)
     monkeypatch.setattr("paceline.batch.work.locally", locally)
     advise.read("mine", run, paths=10, threads=1)
-    assert set(asked) == {1}
+    assert set(counts) == {1}
 
 
 def test_no_end_is_blamed_while_the_window_is_not_known(tmp_path: Path) -> None:
     text = UPLOAD.replace(', loss = "0.5 %"', "") + 'app = { rate = "2 Mbit/s" }\n'
     # Without its scale, which the handshake has, the window looks smaller than what is in flight.
     text += 'receive_window = "4 MB"\n'
-    told = _limited(read(captured(tmp_path, text, opened=False)))
-    assert told.application is told.window is None
+    limits = _limited(read(captured(tmp_path, text, opened=False)))
+    assert limits.application is limits.window is None
     assert "Whether it is the application, its send buffer or the receive window is" in (
-        told.sentence or ""
+        limits.sentence or ""
     )
-    assert "begins before the connection" in (told.sentence or "")
+    assert "begins before the connection" in (limits.sentence or "")
     assert "the application, or its send buffer, is the limit" in (
         _limited(read(captured(tmp_path, text))).sentence or ""
     )
 
 
-def _limited(found: advise.Recording) -> advise.Limits:
-    assert found.fitted is None
-    return found.limits
+def _limited(recording: advise.Recording) -> advise.Limits:
+    assert recording.fitted is None
+    return recording.limits
 
 
 def test_the_sender_that_the_user_names_is_not_called_unknown(tmp_path: Path) -> None:
     run = paceline.Run.capture(captured(tmp_path, UPLOAD.replace("10 s", "3 s")))
     observed, path = fit.ends(run)
-    found = advise.Recording("up.pcap", run, observed=observed, path=path, given="bbr3-linux")
-    assert "with bbr3-linux, as --sender says." in found.sentences[0]
-    assert found.shared == ["bbr3-linux"]
+    recording = advise.Recording("up.pcap", run, observed=observed, path=path, given="bbr3-linux")
+    assert "with bbr3-linux, as --sender says." in recording.sentences[0]
+    assert recording.shared == ["bbr3-linux"]
     # It is set already.
-    kept = ranking({"bbr3-linux": 3.0, "cubic": 1.0}, shared=found.shared)
+    kept = ranking({"bbr3-linux": 3.0, "cubic": 1.0}, shared=recording.shared)
     assert verb._commands(verb.Options(), kept, [], tmp_path) == []
     best = ranking({"bbr1": 3.0, "cubic": 1.0})
     assert len(verb._commands(verb.Options(), best, [], tmp_path)) == 2
@@ -420,8 +420,8 @@ def test_recordings_of_two_paths_are_refused_and_a_changed_rate_is_told(tmp_path
         return replace(one, fitted=SimpleNamespace(rate=known))  # type: ignore[arg-type]
 
     assert verb._one_path([fitted(8e6), fitted(8.2e6)]) == []
-    (told,) = verb._one_path([fitted(8e6), fitted(4e6)])
-    assert "in rate (3.920 Mbit/s to 4.080 Mbit/s instead of 7.840 Mbit/s to" in told
+    (change,) = verb._one_path([fitted(8e6), fitted(4e6)])
+    assert "in rate (3.920 Mbit/s to 4.080 Mbit/s instead of 7.840 Mbit/s to" in change
 
 
 class _Labelled(paceline.Run):
@@ -442,9 +442,9 @@ def test_flows_beside_with_one_name_are_added_up() -> None:
 
 
 def test_an_included_scenario_is_a_path_too() -> None:
-    found = verb._opened("four-flows")
-    assert isinstance(found, advise.Recording)
-    assert toml(found.text)["flows"]
+    recording = verb._opened("four-flows")
+    assert isinstance(recording, advise.Recording)
+    assert toml(recording.text)["flows"]
 
 
 def test_files_are_checked_before_any_work(cli: Command, tmp_path: Path) -> None:
@@ -459,16 +459,16 @@ def test_files_are_checked_before_any_work(cli: Command, tmp_path: Path) -> None
 
 
 def test_the_ensemble_is_of_paths_that_the_recording_allows(tmp_path: Path) -> None:
-    found = read(captured(tmp_path, UPLOAD.replace("cubic", "bbr3")))
-    assert len(set(found.paths)) == advise.PATHS
-    paths = [toml(path)["path"] for path in found.paths]
+    recording = read(captured(tmp_path, UPLOAD.replace("cubic", "bbr3")))
+    assert len(set(recording.paths)) == advise.PATHS
+    paths = [toml(path)["path"] for path in recording.paths]
     rates = [float(path["rate"].split()[0]) for path in paths]
     assert len(set(rates)) > advise.PATHS // 2
     assert all(7 < rate < 9 for rate in rates)
     losses = [float(path["loss"].split()[0]) for path in paths if "loss" in path]
     assert min(losses) < 0.5 < max(losses)
-    assert found.fitted is not None
-    assert found.fitted.allowed(advise.PATHS) == found.paths
+    assert recording.fitted is not None
+    assert recording.fitted.allowed(advise.PATHS) == recording.paths
 
 
 def test_a_link_that_was_never_busy_has_a_rate_that_is_drawn_once() -> None:
@@ -501,8 +501,8 @@ def test_what_no_model_reproduces_gives_no_recommendation(cli: Command, tmp_path
 
 def test_a_ranking_says_who_is_harmed_and_how_it_is_set(cli: Command, tmp_path: Path) -> None:
     captured(tmp_path)
-    asked = ("advise", "up.pcap", "--cc", "cubic", "bbr1", "--beside", "cubic:2", "--paths", "10")
-    answer = json.loads(cli(*asked, "--for", "throughput", "--json").stdout)
+    command = ("advise", "up.pcap", "--cc", "cubic", "bbr1", "--beside", "cubic:2", "--paths", "10")
+    answer = json.loads(cli(*command, "--for", "throughput", "--json").stdout)
     assert answer["recommended"] == "bbr1"
     assert answer["best"] == {"throughput": ["bbr1"]}
     rows = {row["cc"]: row for row in answer["ranking"]}
@@ -516,17 +516,17 @@ def test_a_ranking_says_who_is_harmed_and_how_it_is_set(cli: Command, tmp_path: 
     # The command that is printed repeats the row.
     own = re.fullmatch(r"for n in \$\(seq 10\); do paceline (.*); done", answer["commands"][1])
     assert own is not None
-    told = [
+    lines = [
         json.loads(cli(*shlex.split(own[1].replace("$n", str(n))), "--json").stdout)["flows"][0]
         for n in range(1, 11)
     ]
     for name in ("goodput_bps", "rtt_p95_ns", "retransmit_ratio"):
-        mean = sum(flow[name] for flow in told) / 10
+        mean = sum(flow[name] for flow in lines) / 10
         assert mean == pytest.approx(rows["bbr1"]["metrics"][name]), name
     # The same again is the same, and what a user has there is left.
-    assert cli(*asked, "--for", "throughput").returncode == 0
+    assert cli(*command, "--for", "throughput").returncode == 0
     (tmp_path / "up-advice.html").write_text("mine")
-    answer = json.loads(cli(*asked, "--json").stdout)
+    answer = json.loads(cli(*command, "--json").stdout)
     assert answer["page"] == "up-advice-2.html"
     assert (tmp_path / "up-advice-2.html").is_file()
     assert (tmp_path / "up-advice.html").read_text() == "mine"
@@ -551,10 +551,10 @@ def test_a_controller_of_ones_own_is_ranked(cli: Command, tmp_path: Path) -> Non
 
 def test_a_scenario_is_a_path_that_is_known(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "path.toml").write_text(UPLOAD)
-    told = cli("advise", "path.toml", "--cc", "cubic", "bbr1", "--for", "throughput")
-    assert told.returncode == 0, told.stderr
-    assert "its path is known" in told.stdout
-    assert "To repeat it, and to set it:" in told.stdout
+    result = cli("advise", "path.toml", "--cc", "cubic", "bbr1", "--for", "throughput")
+    assert result.returncode == 0, result.stderr
+    assert "its path is known" in result.stdout
+    assert "To repeat it, and to set it:" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -572,16 +572,16 @@ def test_options_that_mean_nothing_are_refused(
     cli: Command, tmp_path: Path, given: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "path.toml").write_text(UPLOAD)
-    told = cli("advise", "path.toml", *given)
-    assert told.returncode == 2
-    assert message in told.stderr
+    result = cli("advise", "path.toml", *given)
+    assert result.returncode == 2
+    assert message in result.stderr
 
 
 def test_a_recording_that_is_missing_has_a_hint(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "upload.pcap").write_bytes(b"")
-    told = cli("advise", "--cc", "cubic", "bbr1", "upload.pcap")
-    assert told.returncode == 2
-    assert "write it before --cc, which takes all that follows" in " ".join(told.stderr.split())
+    result = cli("advise", "--cc", "cubic", "bbr1", "upload.pcap")
+    assert result.returncode == 2
+    assert "write it before --cc, which takes all that follows" in " ".join(result.stderr.split())
     assert "did you mean upload.pcap" in cli("advise", "uploda.pcap").stderr
     assert "name a file that exists" in cli("advise", "other.pcap").stderr
 
@@ -589,13 +589,15 @@ def test_a_recording_that_is_missing_has_a_hint(cli: Command, tmp_path: Path) ->
 def test_fit_and_report_take_a_capture_and_give_one_goodput(cli: Command, tmp_path: Path) -> None:
     captured(tmp_path, UPLOAD + 'start = "2 s"\n')
     flow = json.loads(cli("import", "up.pcap", "--json").stdout)["record"]["flows"][0]
-    told = json.loads(cli("fit", "up.pcap", "--json").stdout)
-    assert told["measured"]["goodput_bps"] == pytest.approx(flow["goodput_bps"], rel=1e-3)
+    answer = json.loads(cli("fit", "up.pcap", "--json").stdout)
+    assert answer["measured"]["goodput_bps"] == pytest.approx(flow["goodput_bps"], rel=1e-3)
     text = (tmp_path / "up-fitted.toml").read_text()
     assert ' ns"' not in text
     # A recording begins with its flow.
     assert "start" not in text
     again = json.loads(cli("run", "up-fitted.toml", "--json").stdout)
-    assert again["metrics"]["goodput_bps"] == pytest.approx(told["fitted"]["goodput_bps"], rel=0.02)
+    assert again["metrics"]["goodput_bps"] == pytest.approx(
+        answer["fitted"]["goodput_bps"], rel=0.02
+    )
     assert cli("report", "up.pcap").stdout.strip() == "up-report.html"
     assert (tmp_path / "up-report.html").is_file()

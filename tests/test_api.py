@@ -100,12 +100,12 @@ def test_overrides() -> None:
 
 
 def test_progress_ends_at_the_end() -> None:
-    seen: list[paceline.Progress] = []
-    run = paceline.run(SCENARIO, progress=seen.append)
+    states: list[paceline.Progress] = []
+    run = paceline.run(SCENARIO, progress=states.append)
     assert run.engine is not None
-    assert seen[-1].simulated_ns == seen[-1].total_ns == 2_000_000_000
-    assert seen[-1].packets == run.engine.packets
-    assert seen[-1].finished == 1
+    assert states[-1].simulated_ns == states[-1].total_ns == 2_000_000_000
+    assert states[-1].packets == run.engine.packets
+    assert states[-1].finished == 1
 
 
 def test_what_a_callback_raises_comes_out() -> None:
@@ -225,23 +225,23 @@ OVER = {"flows.0.cc": ["bbr3", "cubic"], "path.queue.size": paceline.bdp(0.5, 1,
 def test_a_sweep_is_that_of_the_command(cli: Command, tmp_path: Path) -> None:
     text = SCENARIO.replace("rtt =", 'jitter = "1 ms"\nrtt =')
     metrics = ["goodput", "flows[1].share"]
-    found = paceline.sweep(text, OVER, repeats=5, metrics=metrics)
-    assert re.fullmatch(r"runs/scenario-sweep-[0-9a-f]{6}", str(found.folder))
+    sweep = paceline.sweep(text, OVER, repeats=5, metrics=metrics)
+    assert re.fullmatch(r"runs/scenario-sweep-[0-9a-f]{6}", str(sweep.folder))
     over = "[sweep]\nseeds = 5\n[sweep.over]\n"
     over += 'flows.0.cc = ["bbr3", "cubic"]\npath.queue.size = ["0.5 bdp", "1 bdp", "2 bdp"]\n'
     (tmp_path / "scenario.toml").write_text(text + over)
-    said = cli("sweep", "scenario.toml", "--out", "other", "--json")
-    assert said.returncode == 0, said
-    assert found.runs.equals(paceline.Sweep.read("other").runs)
-    assert paceline.sweep(text + over, out="third").runs.equals(found.runs)
+    result = cli("sweep", "scenario.toml", "--out", "other", "--json")
+    assert result.returncode == 0, result
+    assert sweep.runs.equals(paceline.Sweep.read("other").runs)
+    assert paceline.sweep(text + over, out="third").runs.equals(sweep.runs)
 
-    frame = found.frame
+    frame = sweep.frame
     assert frame.columns[:4] == ["flows.0.cc", "path.queue.size_bdp", "seed", "error"]
     assert frame["path.queue.size_bdp"].to_list()[::5] == [0.5, 1, 2] * 2
     assert frame["seed"].to_list()[:5] == [3, 4, 5, 6, 7]
-    assert frame["flows[1].share_ratio"].to_list()[5:10] == found.values("flows[1].share_ratio")[1]
-    mean = found.mean()
-    row = found.statistics("goodput_bps")[4]
+    assert frame["flows[1].share_ratio"].to_list()[5:10] == sweep.values("flows[1].share_ratio")[1]
+    mean = sweep.mean()
+    row = sweep.statistics("goodput_bps")[4]
     assert row is not None
     assert mean.select("goodput_bps", "goodput_bps_low", "goodput_bps_high").row(4) == (
         row["mean"],
@@ -249,20 +249,20 @@ def test_a_sweep_is_that_of_the_command(cli: Command, tmp_path: Path) -> None:
         row["high"],
     )
     assert mean["goodput_bps_count"].to_list() == [5] * 6
-    assert "rtt_p50_ns_low" in found.mean("rtt_p50").columns
+    assert "rtt_p50_ns_low" in sweep.mean("rtt_p50").columns
 
     # What is there is read, with the metrics that are wanted now.
-    before = {path: path.stat().st_mtime_ns for path in found.folder.rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in sweep.folder.rglob("*")}
     again = paceline.sweep(text, OVER, repeats=5, metrics=["rtt_p50"])
-    assert (again.folder, again.metrics) == (found.folder, ("rtt_p50_ns",))
-    assert {path: path.stat().st_mtime_ns for path in found.folder.rglob("*")} == before
-    read = paceline.read(found.folder)
+    assert (again.folder, again.metrics) == (sweep.folder, ("rtt_p50_ns",))
+    assert {path: path.stat().st_mtime_ns for path in sweep.folder.rglob("*")} == before
+    read = paceline.read(sweep.folder)
     assert isinstance(read, paceline.Sweep)
     assert read.frame.equals(frame)
     # Other values are another sweep.
-    assert paceline.sweep(text, {"path.rtt": ["5 ms"]}).folder != found.folder
+    assert paceline.sweep(text, {"path.rtt": ["5 ms"]}).folder != sweep.folder
     with pytest.raises(paceline.StoreError) as caught:
-        paceline.sweep(text, {"path.rtt": ["6 ms"]}, out=found.folder)
+        paceline.sweep(text, {"path.rtt": ["6 ms"]}, out=sweep.folder)
     assert caught.value.hint == "choose another folder with out, or discard it with fresh"
     wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"tables": ["nope"]}, "no table is called 'nope'"),
@@ -281,8 +281,8 @@ def test_settings_are_columns_with_units(tmp_path: Path, monkeypatch: pytest.Mon
         "path.queue.size": ["10 packets", "100 ms"],
         "flows.1.count": [1, 2],
     }
-    found = paceline.sweep(SCENARIO, over, overrides={"run.duration": "0.3 s"}).frame
-    assert found.columns[:6] == [
+    frame = paceline.sweep(SCENARIO, over, overrides={"run.duration": "0.3 s"}).frame
+    assert frame.columns[:6] == [
         "path.rate_bps",
         "path.rtt_ns",
         "path.loss_ratio",
@@ -290,7 +290,7 @@ def test_settings_are_columns_with_units(tmp_path: Path, monkeypatch: pytest.Mon
         "flows.1.count",
         "seed",
     ]
-    first, last = found.row(0)[:5], found.row(-1)[:5]
+    first, last = frame.row(0)[:5], frame.row(-1)[:5]
     assert first == (5_000_000, 10_000_000, 0.0, "10 packets", 1)
     assert last == (1_000_000_000, 500_000_000, 0.005, "100 ms", 2)
 
@@ -309,24 +309,24 @@ def test_a_sweep_that_is_interrupted_keeps_what_has_ended(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(interface._Ended, "finished", finished)
-    told = r"^\d of 40 runs are kept in part; the same call resumes$"
-    with pytest.raises(KeyboardInterrupt, match=told):
+    message = r"^\d of 40 runs are kept in part; the same call resumes$"
+    with pytest.raises(KeyboardInterrupt, match=message):
         paceline.sweep(SCENARIO, over, out="part", **options)
     monkeypatch.setattr(interface._Ended, "finished", ended)
-    seen: list[paceline.Progress] = []
-    whole = paceline.sweep(SCENARIO, over, out="part", progress=seen.append, **options)
-    other = paceline.sweep(SCENARIO, over, out="other", progress=seen.append, **options)
+    states: list[paceline.Progress] = []
+    whole = paceline.sweep(SCENARIO, over, out="part", progress=states.append, **options)
+    other = paceline.sweep(SCENARIO, over, out="other", progress=states.append, **options)
     assert whole.runs.equals(other.runs)
     # The three did not run again.
-    packets = [now.packets for now in seen if now.simulated_ns == now.total_ns]
+    packets = [now.packets for now in states if now.simulated_ns == now.total_ns]
     assert 0 < packets[0] < packets[-1]
 
 
 def test_results_are_compared_as_by_the_command(cli: Command, tmp_path: Path) -> None:
-    found = paceline.sweep(SCENARIO, OVER, repeats=2)
-    said = cli("compare", found.folder, "--by", "flows.0.cc", "--json")
-    told = json.loads(said.stdout)["comparisons"][0]["findings"]
-    comparison = paceline.compare(found, by="flows.0.cc")
+    sweep = paceline.sweep(SCENARIO, OVER, repeats=2)
+    result = cli("compare", sweep.folder, "--by", "flows.0.cc", "--json")
+    told = json.loads(result.stdout)["comparisons"][0]["findings"]
+    comparison = paceline.compare(sweep, by="flows.0.cc")
     ((old, new, findings),) = comparison.sides
     assert (old, new) == ("bbr3", "cubic")
     assert [finding.as_json() for finding in findings] == told
@@ -340,23 +340,23 @@ def test_results_are_compared_as_by_the_command(cli: Command, tmp_path: Path) ->
     one = paceline.compare(*sides).frame
     other = paceline.compare(tmp_path / "0", tmp_path / "1").frame
     assert one.drop("old_name", "new_name").equals(other.drop("old_name", "new_name"))
-    assert paceline.compare(found, by="cc").sides == comparison.sides
+    assert paceline.compare(sweep, by="cc").sides == comparison.sides
     single = paceline.sweep(SCENARIO, {"path.rtt": ["5 ms"]}, out=tmp_path / "single")
     wrong: tuple[tuple[tuple[Any, ...], dict[str, Any], str], ...] = (
-        ((found,), {"by": "path.rtt"}, "does not vary"),
-        ((found,), {}, "takes two results"),
+        ((sweep,), {"by": "path.rtt"}, "does not vary"),
+        ((sweep,), {}, "takes two results"),
         ((single,), {"by": "path.rtt"}, "has one value of 'path.rtt'"),
         ((sides[0][0],), {"by": "path.rtt"}, "`by` is for a sweep"),
-        ((["x"], found), {}, "the old side is not a result"),
-        ((found, []), {}, "the new side is not a result"),
-        ((found, found), {"metrics": ["flows[9].goodput"]}, "flows 0 to 1"),
+        ((["x"], sweep), {}, "the old side is not a result"),
+        ((sweep, []), {}, "the new side is not a result"),
+        ((sweep, sweep), {"metrics": ["flows[9].goodput"]}, "flows 0 to 1"),
     )
     for results, options, what in wrong:
         with pytest.raises(paceline.ArgumentError, match=what):
             paceline.compare(*results, **options)
     with pytest.raises(paceline.ArgumentError, match="flows 0 to 1"):
-        found.plot("flows[9].goodput")
-    assert len(found.plot([]).axes) == len(found.plot().axes)
+        sweep.plot("flows[9].goodput")
+    assert len(sweep.plot([]).axes) == len(sweep.plot().axes)
 
 
 @pytest.mark.parametrize(
@@ -374,8 +374,8 @@ def test_a_traceback_says_what_to_do(call: Callable[[], object], hint: str) -> N
     with pytest.raises(paceline.PacelineError) as caught:
         call()
     caught.value.add_note("while drawing figure 3")
-    *_, told, noted = traceback.format_exception_only(caught.value)
-    assert told.startswith(f"hint: {hint}")
+    *_, message, noted = traceback.format_exception_only(caught.value)
+    assert message.startswith(f"hint: {hint}")
     assert noted == "while drawing figure 3\n"
 
 

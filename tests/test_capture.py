@@ -62,10 +62,10 @@ def test_a_capture_at_the_sender_says_what_the_sender_did(
     for column in ("sent_packets", "retransmitted_packets", "delivered_bytes"):
         ends = at_end(run, column), at_end(simulated, column)
         assert ends[0] == pytest.approx(ends[1], rel=0.01, abs=2), column
-    for told, known in zip(run.flow_metrics, simulated.flow_metrics, strict=True):
-        assert told["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.01)
-        assert told["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.02)
-        assert told["rtt_p95_ns"] == pytest.approx(known["rtt_p95_ns"], rel=0.02)
+    for read, known in zip(run.flow_metrics, simulated.flow_metrics, strict=True):
+        assert read["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.01)
+        assert read["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.02)
+        assert read["rtt_p95_ns"] == pytest.approx(known["rtt_p95_ns"], rel=0.02)
     sent = run.packets.filter(kind="send").group_by("flow").len().sort("flow")
     first = simulated.packets.filter(kind="send").group_by("flow").len().sort("flow")
     assert sent["len"].to_list() == first["len"].to_list()
@@ -93,10 +93,10 @@ def test_a_qlog_says_what_the_sender_did(
     runs = [paceline.Run.capture(file) for file in files]
     flows = [flow for run in runs for flow in run.flow_metrics]
     assert len(flows) == 2
-    for told, known in zip(flows, simulated.flow_metrics, strict=True):
+    for read, known in zip(flows, simulated.flow_metrics, strict=True):
         # The qlog ends with its last event.
-        assert told["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.01)
-        assert told["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.01)
+        assert read["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.01)
+        assert read["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.01)
     states = {row for run in runs for row in run.samples["phase"].cast(str).unique()}
     assert {"ProbeBW_CRUISE", "Startup"} & states
 
@@ -329,8 +329,8 @@ def test_probes_are_no_data_and_repacketised_data_is_split(tmp_path: Path) -> No
     assert (flow["goodput_bytes"], flow["stop_ns"]) == (2460, 920_000_000)
     assert not any("not in the capture" in note for note in notes(run))
     rows_of = run.packets.filter(pl.col("kind").cast(str).is_in(["send", "retransmit"]))
-    told = rows_of.select(pl.col("kind").cast(str), "seq_bytes", "len_bytes").rows()
-    assert told[2:] == [("retransmit", 1000, 1000), ("send", 2000, 460)]
+    events = rows_of.select(pl.col("kind").cast(str), "seq_bytes", "len_bytes").rows()
+    assert events[2:] == [("retransmit", 1000, 1000), ("send", 2000, 460)]
 
 
 def test_a_probe_that_is_accepted_is_not_missing(tmp_path: Path) -> None:
@@ -427,10 +427,10 @@ def test_what_is_captured_twice_counts_once(tmp_path: Path, how: str, *, ids: bo
     assert run.flows["sent_packets"].to_list() == [13]
     for name in ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns"):
         assert run.flow_metrics[0][name] == pytest.approx(once.flow_metrics[0][name], rel=1e-3)
-    said = [note for note in notes(run) if "captured more than once" in note]
-    assert said == [
+    repeated = [note for note in notes(run) if "captured more than once" in note]
+    assert repeated == [
         f"packets captured more than once, of which the first counts: {len(doubled) - 10}"
-    ] or (how == "split before" and len(said) == 1)
+    ] or (how == "split before" and len(repeated) == 1)
 
 
 def test_a_retransmission_is_no_copy(tmp_path: Path) -> None:
@@ -540,7 +540,7 @@ def test_blocks_of_pcapng_are_read_or_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (b"", "it is empty"),
         (b"hello", "no capture, qlog, iperf3 output or Flent data that is known"),
@@ -553,8 +553,8 @@ def test_blocks_of_pcapng_are_read_or_named(tmp_path: Path) -> None:
         (b'{"start": {}, "intervals": [], "error": "unable to connect"}', "unable to connect"),
     ],
 )
-def test_what_is_no_recording_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
-    with pytest.raises(CaptureError, match=says):
+def test_what_is_no_recording_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(CaptureError, match=message):
         capture(tmp_path, data, "file")
 
 
@@ -657,16 +657,16 @@ def test_rows_are_of_their_time_however_far_events_are_apart(tmp_path: Path) -> 
     assert run.flows.height == 2
     rows = run.samples.filter(flow=0)
     # What is acknowledged at 20 and at 40 ms counts from then on.
-    told = dict(zip(rows["t_ns"], rows["goodput_bytes"], strict=True))
-    assert [told[ms * 10**6] for ms in (10, 20, 30, 40)] == [0, 3000, 3000, 4000]
+    goodputs = dict(zip(rows["t_ns"], rows["goodput_bytes"], strict=True))
+    assert [goodputs[ms * 10**6] for ms in (10, 20, 30, 40)] == [0, 3000, 3000, 4000]
 
 
 def test_quinn_names_neither_frames_nor_acks_and_has_rtts_in_seconds(tmp_path: Path) -> None:
     def packet(kind: str, number: int) -> dict[str, Any]:
         return {"header": {"packet_type": kind, "packet_number": number, "length": 1000}}
 
-    def metrics(**told: float) -> tuple[str, dict[str, Any]]:
-        return "recovery:metrics_updated", told
+    def metrics(**values: float) -> tuple[str, dict[str, Any]]:
+        return "recovery:metrics_updated", values
 
     events: list[tuple[float, str, dict[str, Any]]] = [
         (0, "transport:packet_sent", packet("initial", 0)),
@@ -772,8 +772,8 @@ def test_metrics_do_not_make_a_flow_longer(tmp_path: Path) -> None:
 
 def iperf3() -> dict[str, Any]:
     def row(n: int, **more: int) -> dict[str, Any]:
-        told = {"socket": 5, "start": float(n), "end": n + 1.0, "bytes": 1_250_000}
-        return {**told, "retransmits": n, "snd_cwnd": 60_000, "rtt": 20_000 + n, "sender": True}
+        stream = {"socket": 5, "start": float(n), "end": n + 1.0, "bytes": 1_250_000}
+        return {**stream, "retransmits": n, "snd_cwnd": 60_000, "rtt": 20_000 + n, "sender": True}
 
     connected = {"socket": 5, "local_host": "10.0.0.1", "local_port": 40000}
     connected |= {"remote_host": "10.0.0.2", "remote_port": 5201}
@@ -806,8 +806,8 @@ def udp(streams: int) -> dict[str, Any]:
     """Return a test of UDP at the sender: 1000 packets of 1000 bytes a stream, from 400 lost."""
 
     def row(socket: int, n: int) -> dict[str, Any]:
-        told = {"socket": socket, "start": float(n), "end": n + 1.0, "bytes": 500_000}
-        return {**told, "packets": 500, "sender": True}
+        stream = {"socket": socket, "start": float(n), "end": n + 1.0, "bytes": 500_000}
+        return {**stream, "packets": 500, "sender": True}
 
     sockets = range(5, 5 + streams)
     totals = [
@@ -880,10 +880,10 @@ def test_what_flent_gets_comes_back(simulated: paceline.Run, tmp_path: Path) -> 
     run = paceline.Run.capture(file)
     assert run.backend == "flent"
     assert run.flows["cc"].cast(str).to_list() == ["cubic", "bbr3"]
-    for told, known in zip(run.flow_metrics, simulated.flow_metrics, strict=True):
+    for read, known in zip(run.flow_metrics, simulated.flow_metrics, strict=True):
         # To the step of 200 ms.
-        assert told["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.07)
-        assert told["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.1)
+        assert read["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.07)
+        assert read["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.1)
     assert any("ping" in note for note in notes(run))
 
 

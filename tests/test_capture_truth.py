@@ -292,15 +292,17 @@ def test_a_capture_of_a_known_transfer(tmp_path: Path, seed: int) -> None:
     acks = [one.ack for one in kept if one.back and not one.flags & SYN and one.at >= begun]
     base = max(before) if before else min(data[0].start, acks[0])
     assert row["goodput_bytes"] == max(acks) - base, drawn
-    told = {n for one in data for n in range(one.start, one.start + one.length, transfer.payload)}
-    lowest = 0 if drawn["cut"] != "begin" else min(told)
+    reported = {
+        n for one in data for n in range(one.start, one.start + one.length, transfer.payload)
+    }
+    lowest = 0 if drawn["cut"] != "begin" else min(reported)
     missing = sum(
-        transfer.payload for n in range(lowest, max(acks), transfer.payload) if n not in told
+        transfer.payload for n in range(lowest, max(acks), transfer.payload) if n not in reported
     )
     assert (f"not in the capture: {missing}" in notes) == (missing > 0), (drawn, missing, notes)
     copies = drawn["copies"] * len(kept)
-    found = re.search(r"of which the first counts: (\d+)", notes)
-    known = int(found[1]) if found else 0
+    match = re.search(r"of which the first counts: (\d+)", notes)
+    known = int(match[1]) if match else 0
     if not copies:
         assert known == 0, drawn
     elif drawn["ids"] and not drawn["six"]:

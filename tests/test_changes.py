@@ -101,9 +101,9 @@ def test_means_agree_within_the_bound_or_with_narrow_intervals_that_overlap(
     for spread, agree in ((2, True), (0.2, False), (8, False)):
         # The standard deviation of -1, -1, 0, 1, 1 is one.
         steps = [spread * n for n in (-1, -1, 0, 1, 1)]
-        found = results(f"five-{spread}", [104 + s for s in steps], [100 + s for s in steps])
-        assert found.agrees(path, "goodput_bps") == agree, spread
-    ratio = disturbed.ratio(found, path, "goodput_bps")
+        measured = results(f"five-{spread}", [104 + s for s in steps], [100 + s for s in steps])
+        assert measured.agrees(path, "goodput_bps") == agree, spread
+    ratio = disturbed.ratio(measured, path, "goodput_bps")
     assert ratio == pytest.approx(1.04)
 
 

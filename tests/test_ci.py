@@ -36,10 +36,10 @@ def test_third():
 
 
 @pytest.mark.parametrize(
-    ("full", "said"), [(None, "1 passed, 2 skipped"), ("1", "1 failed, 1 passed, 1 error")]
+    ("full", "message"), [(None, "1 passed, 2 skipped"), ("1", "1 failed, 1 passed, 1 error")]
 )
 def test_what_is_skipped_fails_where_nothing_may_be(
-    full: str | None, said: str, tmp_path: Path
+    full: str | None, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "test_three.py").write_text(SKIPPED)
     environment = {name: text for name, text in os.environ.items() if name != "PACELINE_FULL"}
@@ -54,7 +54,7 @@ def test_what_is_skipped_fails_where_nothing_may_be(
         text=True,
         check=False,
     )
-    assert said in result.stdout, result.stdout + result.stderr
+    assert message in result.stdout, result.stdout + result.stderr
     assert full is None or "no tshark" in result.stdout
     assert full is None or "no browser" in result.stdout
 
@@ -74,9 +74,9 @@ def test_a_stage_says_what_it_took_and_fails_as_its_command_does(tmp_path: Path)
     assert "stage two failed with exit code 7; its last lines:\n  12\n" in two.stderr
     assert "  what went wrong\nhint: to repeat it: sh -c seq" in two.stderr
     (tmp_path / "target" / "stages").write_text("600 one\n1000 two\n")
-    said = call("--sum").stdout.splitlines()
-    assert " ".join(said[2].split()) == "stage all 26 min 40 s 106 % of 25 min"
-    assert said[3].startswith("note: the stages took 100 s more than their budget")
+    lines = call("--sum").stdout.splitlines()
+    assert " ".join(lines[2].split()) == "stage all 26 min 40 s 106 % of 25 min"
+    assert lines[3].startswith("note: the stages took 100 s more than their budget")
 
 
 def instructions(tmp_path: Path, counted: int, *, full: bool = False) -> tuple[int, str]:
@@ -87,14 +87,14 @@ def instructions(tmp_path: Path, counted: int, *, full: bool = False) -> tuple[i
     script = shutil.copy(ROOT / ".ci" / "instructions", root / ".ci" / "instructions")
     shutil.copy(TABLE, root / TABLE.relative_to(ROOT))
     compiler = TABLE.read_text().splitlines()[0].removeprefix("# ")
-    said = {
+    counts = {
         "rustc": f"echo '{compiler} (of a day)'",
         "cargo": """echo '{"executable":"bench"}'""",
         # A packet a second: the name and the time of the run come last.
         "valgrind": f'for at; do :; done; awk "BEGIN {{ print 1000 * $at }}";'
         f' awk "BEGIN {{ printf \\"==1== I   refs: %d\\\\n\\", {counted} * 1000 * $at }}" >&2',
     }
-    for name, text in said.items():
+    for name, text in counts.items():
         (tools / name).write_text(f"#!/bin/bash\n{text}\n")
         (tools / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
@@ -107,10 +107,10 @@ def test_instructions_that_rise_fail(tmp_path: Path) -> None:
     rows = [line.split(": ") for line in TABLE.read_text().splitlines()[1:]]
     least = min(int(count) for _, count in rows)
     assert instructions(tmp_path, least)[0] == 0
-    code, said = instructions(tmp_path, least + least // 40)
+    code, output = instructions(tmp_path, least + least // 40)
     assert code == 1
-    assert "has risen by more than 2 %" in said
-    assert said.count("in the table") == len(rows)
+    assert "has risen by more than 2 %" in output
+    assert output.count("in the table") == len(rows)
 
 
 def test_instructions_of_another_compiler_are_not_compared(tmp_path: Path) -> None:

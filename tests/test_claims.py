@@ -405,8 +405,8 @@ def test_an_interrupt_keeps_what_is_finished(
     (claims / "s.toml").write_text(text.replace('id = "S1"', 'id = "S3"', 1))
 
     class Stop(Watch):
-        def progress(self, seen: Progress) -> None:
-            if seen.finished >= 4:
+        def progress(self, state: Progress) -> None:
+            if state.finished >= 4:
                 raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -415,8 +415,8 @@ def test_an_interrupt_keeps_what_is_finished(
     assert result.returncode == 130
     # Drawing takes longer than a user waits.
     assert not Path("report").exists()
-    found = json.loads(result.stdout)["claims"]
-    assert [(claim["id"], claim["verdict"]) for claim in found] == [("S2", "reproduced")]
+    claims_ = json.loads(result.stdout)["claims"]
+    assert [(claim["id"], claim["verdict"]) for claim in claims_] == [("S2", "reproduced")]
     assert "not finished: S3" in result.stderr
 
 
@@ -533,16 +533,16 @@ values = {{ {query} }}
 """
     (claims / "w.toml").write_text(text)
     result = cli("claims", "--json", "--quiet")
-    found = {claim["id"]: claim for claim in json.loads(result.stdout)["claims"]}
+    by_id = {claim["id"]: claim for claim in json.loads(result.stdout)["claims"]}
     assert result.returncode == 3
-    assert found["S2"]["verdict"] == "reproduced"
-    for name, (_, _, said) in wrong.items():
-        assert found[name]["verdict"] == "error", name
-        assert said in found[name]["why"], (name, found[name]["why"])
+    assert by_id["S2"]["verdict"] == "reproduced"
+    for name, (_, _, message) in wrong.items():
+        assert by_id[name]["verdict"] == "error", name
+        assert message in by_id[name]["why"], (name, by_id[name]["why"])
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("seeds = 2", "seeds = 0", "seeds"),
         ("accept = [\"mean(deep['1 bdp'].utilisation_ratio) > 0.1\"]", "accept = []", "no bound"),
@@ -565,7 +565,7 @@ values = {{ {query} }}
     ],
 )
 def test_a_wrong_file_is_said_where(
-    cli: Command, claims: Path, old: str, new: str, said: str
+    cli: Command, claims: Path, old: str, new: str, message: str
 ) -> None:
     text = (claims / "s.toml").read_text()
     assert old in text
@@ -573,7 +573,7 @@ def test_a_wrong_file_is_said_where(
     with pytest.raises(ClaimError) as error:
         load(claims)
     assert "s.toml" in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert len(str(error.value)) < 1000
     assert cli("claims").returncode == 2
 
@@ -803,9 +803,9 @@ cases.b = { scenario = "../small.toml", sweep = { "path.rtt" = ["30 ms", "40 ms"
     (claims / "s.toml").write_text(text)
     result = cli("claims", "--quick", "--json", "--quiet")
     assert result.returncode == 3, result.stderr
-    (found,) = json.loads(result.stdout)["claims"]
-    assert found["verdict"] == "error"
-    assert "keeps no point of a sweep" in found["why"]
+    (claim,) = json.loads(result.stdout)["claims"]
+    assert claim["verdict"] == "error"
+    assert "keeps no point of a sweep" in claim["why"]
 
 
 def test_cases_are_laid_over_each_other() -> None:
@@ -832,6 +832,6 @@ def test_what_is_measured_is_a_number(cli: Command, claims: Path, measured: str,
     (claims / "s.toml").write_text(COMPUTED.format(name="X1", measured=measured, more=""))
     result = cli("claims", "--json", "--quiet")
     assert result.returncode == 3
-    (found,) = json.loads(result.stdout)["claims"]
-    assert found["verdict"] == "error"
-    assert why in found["why"]
+    (claim,) = json.loads(result.stdout)["claims"]
+    assert claim["verdict"] == "error"
+    assert why in claim["why"]

@@ -218,12 +218,12 @@ def test_an_interrupt_reaches_every_run(monkeypatch: pytest.MonkeyPatch) -> None
 def test_it_says_what_runs_and_how_long_it_still_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     Machine(monkeypatch, lambda *_: None)
     notes: list[str] = []
-    seen: list[Progress] = []
-    emulations, _ = emulated(4, Room(200e6, 8), note=notes.append, progress=seen.append)
+    states: list[Progress] = []
+    emulations, _ = emulated(4, Room(200e6, 8), note=notes.append, progress=states.append)
     emulations.run()
     assert notes[0] == "emulating 3 at 50 Mbit/s, 20 s to go"
-    assert seen[0].total_ns == 20_000_000_000
-    assert all(each.simulated_ns <= each.total_ns for each in seen)
+    assert states[0].total_ns == 20_000_000_000
+    assert all(each.simulated_ns <= each.total_ns for each in states)
 
 
 CLAIM = """
@@ -385,7 +385,7 @@ def test_a_table_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"columns": {}}, "a table has 'columns'"),
         ({"axis": ["a"]}, "unknown key 'axis'"),
@@ -398,6 +398,6 @@ def test_a_table_by_hand() -> None:
         ({"columns": {"a": "mean(one.x)", "b": "mean(sum(one.x))"}}, "do not have the same points"),
     ],
 )
-def test_a_wrong_table_is_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises((TableError, ExpressionError), match=said):
+def test_a_wrong_table_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises((TableError, ExpressionError), match=message):
         Table.read({"title": "T", "columns": COLUMNS} | change).filled(NAMES)

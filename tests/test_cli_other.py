@@ -65,9 +65,9 @@ def test_scenarios_are_those_below(cli: Command, scenario: Path, tmp_path: Path)
     assert "bbr3/cellular" in cli("list", "scenarios").stdout
     (tmp_path / "scenarios").mkdir()
     scenario.rename(tmp_path / "scenarios" / "small.toml")
-    said = cli("list", "scenarios").stdout
-    assert "Two flows share" in said
-    assert "bbr3/cellular" not in said
+    output = cli("list", "scenarios").stdout
+    assert "Two flows share" in output
+    assert "bbr3/cellular" not in output
 
 
 def test_every_command_has_help_with_examples(cli: Command) -> None:
@@ -135,15 +135,17 @@ def test_a_part_of_a_verb_shows_only_its_own_options(cli: Command) -> None:
         ("reference list", {"--json"}, {"--packets", "--out"}),
         ("reference export", {"--packets", "--out"}, set()),
     ):
-        said = cli(*verb.split(), "--help").stdout
-        assert own <= options(said), verb
-        assert options(said).isdisjoint(others), verb
-        assert "For `" not in said
-    found = set(parts())
-    assert {verb for verb, _ in found} == {"kernel", "perf", "reference", "vm"}
-    for verb, name in found:
-        said = cli(verb, name, "--help").stdout
-        examples = [line.split() for line in said.splitlines() if line.startswith(" paceline ")]
+        help_text = cli(*verb.split(), "--help").stdout
+        assert own <= options(help_text), verb
+        assert options(help_text).isdisjoint(others), verb
+        assert "For `" not in help_text
+    known = set(parts())
+    assert {verb for verb, _ in known} == {"kernel", "perf", "reference", "vm"}
+    for verb, name in known:
+        help_text = cli(verb, name, "--help").stdout
+        examples = [
+            line.split() for line in help_text.splitlines() if line.startswith(" paceline ")
+        ]
         assert examples, (verb, name)
         assert all(words[1:3] == [verb, name] for words in examples)
 

@@ -151,10 +151,10 @@ def test_what_falls_short_is_told_and_gives_3(cli: Command, scenario: Path) -> N
     assert result.returncode == 3, result.stderr
     assert "1 of 2 expectations failed" in result.stdout
     assert "at most 1.000 ms" in result.stdout
-    held = {
+    by_metric = {
         e["metric"]: e["held"] for e in json.loads(cli("run", scenario, "--json").stdout)["expect"]
     }
-    assert sorted(held.values()) == [False, True]
+    assert sorted(by_metric.values()) == [False, True]
 
 
 def test_overrides_change_the_run(cli: Command, scenario: Path) -> None:

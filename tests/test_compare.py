@@ -48,12 +48,12 @@ def test_a_tail_is_a_probability_and_falls(t: float, freedom: float) -> None:
 
 def test_pairs_by_hand() -> None:
     # Differences 1, 2, 3: mean 2, s = 1, error 1/sqrt(3), t = 2 sqrt(3) with 2 degrees of freedom.
-    found = paired([10, 20, 30], [11, 22, 33])
-    assert (found.mean, found.test, found.signs) == (2, "t", (3, 0))
+    difference = paired([10, 20, 30], [11, 22, 33])
+    assert (difference.mean, difference.test, difference.signs) == (2, "t", (3, 0))
     t = 2 * math.sqrt(3)
-    assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
+    assert difference.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
     # Of fewer than five no interval is told. Of five, s = sqrt(2.5), and 2.776445 with 4 degrees.
-    assert (found.low, found.high) == (None, None)
+    assert (difference.low, difference.high) == (None, None)
     five = paired([10, 20, 30, 40, 50], [11, 22, 33, 44, 55])
     reach = 2.776445 * math.sqrt(2.5 / 5)
     assert (five.low, five.high) == pytest.approx((3 - reach, 3 + reach), abs=1e-5)
@@ -61,17 +61,17 @@ def test_pairs_by_hand() -> None:
     two = five.corrected(2)
     assert two.high == pytest.approx(3 + 3.495406 * math.sqrt(2.5 / 5), abs=1e-5)
     # Pooled variance (100 + 121) / 2, and the correction 1 - 3 / (4 x 4 - 1) = 0.8.
-    assert found.effect == pytest.approx(2 / math.sqrt(110.5) * 0.8)
+    assert difference.effect == pytest.approx(2 / math.sqrt(110.5) * 0.8)
 
 
 def test_two_samples_by_hand() -> None:
     # Means 2 and 6, variances 1 and 4 over 3 each: error sqrt(5/3), and by Welch and Satterthwaite
     # (5/3)^2 / ((1/3)^2 / 2 + (4/3)^2 / 2) = 50/17 degrees of freedom.
-    found = unpaired([1, 2, 3], [4, 6, 8])
-    assert (found.mean, found.test) == (4, "t")
+    difference = unpaired([1, 2, 3], [4, 6, 8])
+    assert (difference.mean, difference.test) == (4, "t")
     # The density of t, integrated by Simpson's rule.
-    assert found.p == pytest.approx(0.0548, abs=1e-4)
-    assert found.p == pytest.approx(tail(4 / math.sqrt(5 / 3), 50 / 17))
+    assert difference.p == pytest.approx(0.0548, abs=1e-4)
+    assert difference.p == pytest.approx(tail(4 / math.sqrt(5 / 3), 50 / 17))
     assert hedges([1, 2, 3], [3, 5, 7]) == pytest.approx(3 / math.sqrt(2.5) * 0.8)
 
 
@@ -97,10 +97,10 @@ def test_few_values_are_never_certain() -> None:
 
 def test_pairs_of_other_paths_by_hand() -> None:
     # Twice as much on two paths and four times on the third: ln 2, ln 2, ln 4.
-    found = ratios([1, 10, 100], [2, 20, 400])
-    assert found.mean == pytest.approx(4 / 3 * math.log(2))
+    difference = ratios([1, 10, 100], [2, 20, 400])
+    assert difference.mean == pytest.approx(4 / 3 * math.log(2))
     # Two ratios are equal, so the signs are changed: 2 of 8 ways are as far.
-    assert (found.test, found.p, found.signs) == ("sign flips", 0.25, (3, 0))
+    assert (difference.test, difference.p, difference.signs) == ("sign flips", 0.25, (3, 0))
     nine = ratios([10.0**n for n in range(9)], [10.0**n * (2 + n / 10) for n in range(9)])
     assert (nine.test, nine.signs) == ("t", (9, 0))
     assert (nine.p or 1) < 0.001
@@ -109,11 +109,11 @@ def test_pairs_of_other_paths_by_hand() -> None:
 def test_times_longer_than_their_run_by_hand() -> None:
     """By the log-rank test: deaths at 1, 2, 3 of six at risk; the others outlive 4."""
     short, long = [(1.0, True), (2.0, True), (3.0, True)], [(4.0, False)] * 3
-    found = survival(short, long)
+    difference = survival(short, long)
     # Hazards 1/6, 1/6 + 1/5, 1/6 + 1/5 + 1/4: no other way of 20 parts the scores as much but one.
-    assert (found.test, found.mean) == ("log rank", None)
-    assert found.p == pytest.approx(0.1)
-    assert (found.effect or 0) > 0
+    assert (difference.test, difference.mean) == ("log rank", None)
+    assert difference.p == pytest.approx(0.1)
+    assert (difference.effect or 0) > 0
     assert (survival(long, short).effect or 0) < 0
     # The same censored times say nothing.
     assert survival(long, long).p == 1
@@ -225,8 +225,8 @@ def test_a_regression_gives_4(cli: Command, scenario: Path) -> None:
     assert worse.returncode == 4
     value = json.loads(worse.stdout)
     assert value["verdict"] == "worse"
-    found = {f["metric"]: f for f in value["findings"]}
-    queue = found["queue_p95_ns"]
+    by_metric = {f["metric"]: f for f in value["findings"]}
+    queue = by_metric["queue_p95_ns"]
     assert queue["verdict"] == "worse"
     assert queue["paired"]
     assert queue["counts"] == queue["runs"] == [6, 6]
@@ -276,9 +276,9 @@ def test_points_that_are_not_alike_are_compared_by_their_ratios() -> None:
     (finding,) = compare(sides[0], sides[1])
     assert finding.verdict == "worse"
     assert finding.change == pytest.approx(1, abs=0.05)
-    found = finding.as_json()
-    assert (found["higher"], found["lower"], found["low"]) == (9, 0, None)
-    assert 0.9 < (found["change_low_ratio"] or 0) < 1 < (found["change_high_ratio"] or 0) + 0.05
+    answer = finding.as_json()
+    assert (answer["higher"], answer["lower"], answer["low"]) == (9, 0, None)
+    assert 0.9 < (answer["change_low_ratio"] or 0) < 1 < (answer["change_high_ratio"] or 0) + 0.05
 
 
 def test_intervals_are_corrected_as_probabilities_are() -> None:
@@ -292,14 +292,14 @@ def test_intervals_are_corrected_as_probabilities_are() -> None:
         Subject(name, {"": {seed: {"metrics": m, "flows": []} for seed, m in side.items()}})
         for name, side in (("a", old), ("b", new))
     ]
-    found = {f.metric: f for f in compare(sides[0], sides[1])}["queue_p95_ns"]
+    finding = {f.metric: f for f in compare(sides[0], sides[1])}["queue_p95_ns"]
     plain = paired([10, 20, 30, 40, 50], [11, 22, 33, 44, 55])
     assert plain.p is not None
-    assert found.p == pytest.approx(2 * plain.p)
-    assert found.difference is not None
-    assert found.difference.low == pytest.approx(plain.corrected(2).low)
+    assert finding.p == pytest.approx(2 * plain.p)
+    assert finding.difference is not None
+    assert finding.difference.low == pytest.approx(plain.corrected(2).low)
     # 1.25 % on each side: t = 3.495406 with 4 degrees of freedom.
-    assert found.difference.low == pytest.approx(3 - 3.495406 * math.sqrt(2.5 / 5), abs=1e-5)
+    assert finding.difference.low == pytest.approx(3 - 3.495406 * math.sqrt(2.5 / 5), abs=1e-5)
 
 
 def test_times_longer_than_a_run_are_counted(cli: Command, tmp_path: Path) -> None:
@@ -321,17 +321,17 @@ stagger = "1 s"
 """
     (tmp_path / "s.toml").write_text(text)
     value = json.loads(cli("run", "s.toml", "--repeats", "6", "--out", "a", "--json").stdout)
-    found = value["metrics"]["convergence_ns"]
+    metric = value["metrics"]["convergence_ns"]
     ended = [
         json.loads(path.read_text()).get("censored", {}) for path in Path("a").rglob("run.json")
     ]
     limits = [limit["convergence_ns"] for limit in ended if "convergence_ns" in limit]
     # Six whole bins after the last start, so the last five of them begin after 1 s.
     assert set(limits) <= {1_000_000_000}
-    if found is None:
+    if metric is None:
         assert len(limits) == 6
     else:
-        assert (found["count"], found["runs"], found["censored"]) == (
+        assert (metric["count"], metric["runs"], metric["censored"]) == (
             6 - len(limits),
             6,
             len(limits),
@@ -398,7 +398,7 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("schema", "999", "schema 999, but this version of Paceline reads schema 2"),
         ("schema", "1", "schema 1, but this version of Paceline reads schema 2"),
@@ -413,7 +413,7 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
     ],
 )
 def test_a_record_that_is_not_ours_is_refused(
-    key: str, value: str, said: str, cli: Command, scenario: Path
+    key: str, value: str, message: str, cli: Command, scenario: Path
 ) -> None:
     assert cli("run", scenario, "--set", "run.duration=0.3 s", "--out", "a").returncode == 0
     path = Path("a/run.json")
@@ -423,7 +423,7 @@ def test_a_record_that_is_not_ours_is_refused(
         result = cli(*arguments)
         assert result.returncode == 2, (arguments, result)
         assert "hint: " in result.stderr
-    assert said in cli("compare", "a", "a").stderr
+    assert message in cli("compare", "a", "a").stderr
 
 
 def test_a_sweep_of_another_schema_is_refused(cli: Command, tmp_path: Path) -> None:
@@ -467,9 +467,9 @@ def test_a_run_is_compared_with_a_case_of_the_draft(cli: Command, tmp_path: Path
     assert "ProbeBW_CRUISE" in table
     reno = tmp_path / "reno"
     cli("run", case, "--set", "flows.0.cc=reno", "--out", reno, "--quiet")
-    said = cli("compare", reno, "reference:03").stdout
-    assert "Departure: the record has no BBR states; by its packets, " in said
-    assert "SlowStart" in said
+    output = cli("compare", reno, "reference:03").stdout
+    assert "Departure: the record has no BBR states; by its packets, " in output
+    assert "SlowStart" in output
 
 
 def test_a_reference_that_there_is_not_is_told(cli: Command, scenario: Path) -> None:
@@ -485,9 +485,9 @@ def test_a_metric_of_a_flow_that_no_run_has_is_refused(flow: str, cli: Command) 
     paceline.run(text, seed=2).write("two")
     assert cli("compare", "one", "two", "--metric", "flows[1].goodput_bps").returncode == 0
     metric = f"flows[{flow}].goodput_bps"
-    refused = cli("compare", "one", "two", "--metric", metric)
-    assert refused.returncode == 2
-    assert repr(metric) in refused.stderr
+    result = cli("compare", "one", "two", "--metric", metric)
+    assert result.returncode == 2
+    assert repr(metric) in result.stderr
 
 
 def test_a_sweep_that_is_none_is_refused(cli: Command, tmp_path: Path) -> None:
@@ -511,9 +511,9 @@ def test_a_sweep_that_is_none_is_refused(cli: Command, tmp_path: Path) -> None:
     for wrong in changes:
         (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(good | wrong))
         for command in (("sweep", "--by", "path.rtt"), ("sweep", "sweep")):
-            refused = cli("compare", *command)
-            assert refused.returncode == 2, wrong
-            assert "is not a sweep" in refused.stderr
+            result = cli("compare", *command)
+            assert result.returncode == 2, wrong
+            assert "is not a sweep" in result.stderr
     # Seeds that are not those of its rows: the sides have no point.
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(good | {"seeds": list(range(9))}))
     assert cli("compare", "sweep", "--by", "path.rtt").returncode in (0, 2)

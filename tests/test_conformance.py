@@ -55,7 +55,7 @@ def test_a_step_that_does_not_hold_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "message"),
     [
         ("SELECT phase = 'Nowhere' AS holds FROM visits WHERE phase = 'Nowhere'", "never reached"),
         ("SELECT MIN(nothing_bps) > 0 AS holds FROM samples", "not recorded"),
@@ -85,11 +85,11 @@ def test_a_step_that_does_not_hold_fails(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_not_there_does_not_hold(tmp_path: Path, query: str, found: str) -> None:
+def test_what_is_not_there_does_not_hold(tmp_path: Path, query: str, message: str) -> None:
     before, _, _ = STEPS.partition("query")
     verdict, [line] = verdict_of(case_of(tmp_path, f'{before}query = "{query}"\n'))
     assert verdict == "fail"
-    assert found in line
+    assert message in line
 
 
 def test_what_is_measured_decides(tmp_path: Path) -> None:
@@ -216,15 +216,15 @@ def test_the_drafts_cases(cli: Command, controller: str) -> None:
 
 
 def test_only_the_traces_that_were_asked_for_are_replayed() -> None:
-    seen: list[str] = []
+    replayed: list[str] = []
 
     def wanted(id_: str) -> bool:
-        seen.append(id_)
-        return len(seen) == 2
+        replayed.append(id_)
+        return len(replayed) == 2
 
     rows = paceline._paceline.golden_traces(ROOT / "data" / "conformance" / "linux-bbr", wanted)
-    assert [row["id"] for row in rows] == [seen[1]]
-    assert len(seen) == 31
+    assert [row["id"] for row in rows] == [replayed[1]]
+    assert len(replayed) == 31
 
 
 def test_the_command_names_what_it_does_not_know(cli: Command, tmp_path: Path) -> None:
@@ -358,10 +358,10 @@ def stack(tmp_path: Path) -> Iterator[Callable[..., str]]:
         pytest.skip("there is no C compiler")
 
     def brought(*names: str) -> str:
-        told = ", ".join(f'"{name}"' for name in names)
+        list_ = ", ".join(f'"{name}"' for name in names)
         fixed = ROOT / "examples" / "transport-c" / "fixed.c"
         source, library = tmp_path / "states.c", tmp_path / "states.so"
-        source.write_text(STATES_IN_C.format(fixed=fixed, names=told))
+        source.write_text(STATES_IN_C.format(fixed=fixed, names=list_))
         include = ["-I", str(ROOT / "crates" / "capi" / "include")]
         command = [compiler, "-O1", "-fPIC", "-shared", *include, str(source), "-o", str(library)]
         subprocess.run(command, check=True)
@@ -429,8 +429,10 @@ def test_a_folder_of_stacks_brings_several_targets(
     targets = ("one:any", "two:any")
     cases = ("--cases", case_of(tmp_path, STEPS))
     result = cli("conformance", *targets, "--controller", libraries, *cases, "--json")
-    found = [(case["controller"], case["verdict"]) for case in json.loads(result.stdout)["cases"]]
-    assert found == [(target, "pass") for target in targets]
+    verdicts = [
+        (case["controller"], case["verdict"]) for case in json.loads(result.stdout)["cases"]
+    ]
+    assert verdicts == [(target, "pass") for target in targets]
     result = cli("conformance", "one:any", "--controller", tmp_path / "none", *cases)
     assert "loads NAME=FILE or a folder of stacks" in result.stderr
 

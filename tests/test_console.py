@@ -52,8 +52,8 @@ def test_a_text_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
         table.add_row(HOSTILE, console.styled(HOSTILE, "red"))
         out.print(table, soft_wrap=True)
         out.print(HOSTILE)
-        said = capsys.readouterr()
-        text = said.out + said.err
+        captured = capsys.readouterr()
+        text = captured.out + captured.err
         assert harmless(text)
         for part in SHOWN:
             assert words(text).count(part) >= 3, (part, text)
@@ -87,13 +87,13 @@ def test_a_hostile_name_is_shown_by_every_command(
         ("run", "scenarios/s.toml", "--set", "[/foo]\x1b[2J=1"),
     ):
         result = cli(*command)
-        said = result.stdout + result.stderr
+        output = result.stdout + result.stderr
         assert result.returncode in (0, 2), (command, result)
-        assert "Traceback" not in said
+        assert "Traceback" not in output
         for bad in ("\x1b[2J", "\x9b", "\u202e"):
-            assert bad not in said, (command, said)
+            assert bad not in output, (command, output)
         if command[:2] == ("run", "scenarios/s.toml") and result.returncode == 0:
-            assert "[/foo] [red]x :smile:" in words(said), said
+            assert "[/foo] [red]x :smile:" in words(output), output
 
 
 def test_what_is_meant_for_a_file_is_kept_and_shown_in_a_terminal(
@@ -132,9 +132,9 @@ def test_points_of_a_sweep_may_have_dollars(axes: int, tmp_path: Path) -> None:
     over = "".join(f"{key} = [{names}]\n" for key in keys)
     text = SCENARIO.replace('"2 s"', '"0.3 s"') + f"[sweep.over]\n{over}"
     sweep = execute(Plan.read(text, "s.toml"), tmp_path / "sweep")
-    found = " ".join(texts(saved(sweep.plot("utilisation_ratio"), "svg")))
+    shown = " ".join(texts(saved(sweep.plot("utilisation_ratio"), "svg")))
     for name in FORMULAS:
-        assert found.count(name) >= axes, found
+        assert shown.count(name) >= axes, shown
 
 
 def test_labels_of_a_claim_may_have_dollars() -> None:

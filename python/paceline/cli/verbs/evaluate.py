@@ -82,10 +82,10 @@ def evaluate(
     pool = Pool("evaluate")
     with failing(ClaimError, "bad-suite", "name the folder of the criteria with --suite"):
         suite = options.suite or shipped.nearest_folder("evaluation")
-        criteria_ = criteria(suite, controller)
-        if not criteria_:
+        suite_criteria = criteria(suite, controller)
+        if not suite_criteria:
             raise ClaimError(f"{suite / FILE}: no criterion")
-        campaign = Campaign(criteria_, seeds=options.seeds, quick=options.quick, pool=pool)
+        campaign = Campaign(suite_criteria, seeds=options.seeds, quick=options.quick, pool=pool)
     if options.out is not None:
         store.claim_page(options.out, "evaluation")
     others = against or (_KNOWN if options.quick else [name for name in known if ":" not in name])
