@@ -325,12 +325,12 @@ def test_a_sweep_that_is_interrupted_keeps_what_has_ended(
 def test_results_are_compared_as_by_the_command(cli: Command, tmp_path: Path) -> None:
     sweep = paceline.sweep(SCENARIO, OVER, repeats=2)
     result = cli("compare", sweep.folder, "--by", "flows.0.cc", "--json")
-    told = json.loads(result.stdout)["comparisons"][0]["findings"]
+    expected = json.loads(result.stdout)["comparisons"][0]["findings"]
     comparison = paceline.compare(sweep, by="flows.0.cc")
     ((old, new, findings),) = comparison.sides
     assert (old, new) == ("bbr3", "cubic")
-    assert [finding.as_json() for finding in findings] == told
-    assert comparison.frame.height == len(told)
+    assert [finding.as_json() for finding in findings] == expected
+    assert comparison.frame.height == len(expected)
     assert "<table" in comparison._repr_html_()
     assert saved(comparison.plot(), "svg").count(b"<text") > 5
     sides = [paceline.run_many(SCENARIO, range(3), overrides=o) for o in ({}, {"path.rtt": "9 ms"})]

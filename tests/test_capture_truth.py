@@ -267,17 +267,17 @@ def test_a_capture_of_a_known_transfer(tmp_path: Path, seed: int) -> None:
     notes = " ".join((run.source or {"notes": []})["notes"])
 
     data = [one for one in kept if one.length]
-    seen: set[int] = set()
+    covered: set[int] = set()
     again, sent, expected = 0, 0, set()
     highest = min(one.start for one in data)
     for one in data:
         pieces = range(one.start, one.start + one.length, transfer.payload)
         sent += len(pieces)
-        again += sum(n in seen for n in pieces)
+        again += sum(n in covered for n in pieces)
         # At the receiver, what fills a gap an RTT later was sent again.
-        if one.start < highest and one.start not in seen:
+        if one.start < highest and one.start not in covered:
             expected.add(one.start)
-        seen |= set(pieces)
+        covered |= set(pieces)
         highest = max(highest, one.start + one.length)
     late = {n * transfer.payload for n in transfer.lost}
     again += len(expected & late)

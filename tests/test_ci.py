@@ -151,14 +151,14 @@ def test_a_tool_that_a_machine_happens_to_have_is_not_found(tmp_path: Path) -> N
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     given_here = ("XDG_CACHE_HOME", "PYTHONDONTWRITEBYTECODE")
     environment |= dict.fromkeys(given_here, "/x")
-    look = (
+    probe = (
         "cargo --version >/dev/null && command -v make >/dev/null &&"
         " command -v qemu-system-x86_64; ls -A ~ .;"
         ' echo "${XDG_CACHE_HOME-unset} ${PYTHONDONTWRITEBYTECODE-unset}"; exit 5'
     )
 
     def call(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [script, *options, "sh", "-c", look]
+        command = [script, *options, "sh", "-c", probe]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     fresh, given = call(), call("--with", "qemu-system-x86_64")

@@ -359,7 +359,7 @@ def test_each_point_and_seed_is_its_own_run(cli: Command, claims: Path, tmp_path
         own = head.replace("S1", name).replace("mean(deep['2 bdp'].early_bytes)", expression)
         (claims / f"{name}.toml").write_text(f"{own}{accept}'1 > 0']\nseeds{rest}")
     result = json.loads(cli("claims", *measured, "--json", "--quiet").stdout)
-    found = {claim["id"]: claim["measured"] for claim in result["claims"]}
+    by_id = {claim["id"]: claim["measured"] for claim in result["claims"]}
 
     def alone(seed: int, **overrides: str) -> float:
         late = {f"flows.{2 - seed}.start": "1 s", f"flows.{seed - 1}.start": "0 s"}
@@ -373,11 +373,11 @@ def test_each_point_and_seed_is_its_own_run(cli: Command, claims: Path, tmp_path
         return (alone(1, **keys) + alone(2, **keys)) / 2
 
     deep = [alone(seed, **{"path.queue.size": "2 bdp"}) for seed in (1, 2)]
-    assert found["P1"] == pytest.approx(grid("40 ms", "5 Mbit/s", "1 bdp"))
+    assert by_id["P1"] == pytest.approx(grid("40 ms", "5 Mbit/s", "1 bdp"))
     rows = grid("20 ms", "5 Mbit/s", "1 bdp") + grid("20 ms", "10 Mbit/s", "2 bdp")
-    assert found["P2"] == pytest.approx(rows)
-    assert (found["P3"], found["P4"]) == (2, 2)
-    assert found["P5"] == pytest.approx(sum(deep) / 2)
+    assert by_id["P2"] == pytest.approx(rows)
+    assert (by_id["P3"], by_id["P4"]) == (2, 2)
+    assert by_id["P5"] == pytest.approx(sum(deep) / 2)
 
 
 def test_a_job_is_run_once_for_all_that_ask(claims: Path) -> None:
@@ -734,8 +734,8 @@ def test_startup_says_what_is_wrong_and_what_to_write(
     (tmp_path / "full.svg").mkdir()
     (tmp_path / "full.svg" / "own").touch()
     result = cli("startup", *words)
-    said, _, hinted = result.stderr.partition("hint: ")
-    assert message in said
+    problem, _, hinted = result.stderr.partition("hint: ")
+    assert message in problem
     assert hint in hinted
     assert result.returncode == 2
     assert sorted(path.name for path in tmp_path.rglob("*.svg")) == ["empty.svg", "full.svg"]

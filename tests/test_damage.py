@@ -47,11 +47,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def refused(whole: Path, cli: Command, tmp_path: Path) -> Callable[[str, bytes | None], list[str]]:
+def refusals(whole: Path, cli: Command, tmp_path: Path) -> Callable[[str, bytes | None], list[str]]:
     """Give a file other contents, or none, and return which commands refuse the run."""
 
     def spoil(name: str, contents: bytes | None) -> list[str]:
-        said = []
+        messages = []
         for command in READERS:
             folder = tmp_path / "run"
             shutil.rmtree(folder, ignore_errors=True)
@@ -65,8 +65,8 @@ def refused(whole: Path, cli: Command, tmp_path: Path) -> Callable[[str, bytes |
             if result.returncode == 2:
                 assert "hint: " in result.stderr
                 assert str(folder) in result.stderr or contents is None, (command, result.stderr)
-                said.append(command[-1])
-        return said
+                messages.append(command[-1])
+        return messages
 
     return spoil
 
@@ -76,29 +76,29 @@ NOT_COMPARE = [name for name in ALL if name != "../whole"]
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_run_without_a_file(name: str, refused: Any) -> None:
+def test_a_run_without_a_file(name: str, refusals: Any) -> None:
     expected = {
         "run.json": ALL,
         # They are optional, and what needs them says so.
         "packets.parquet": ["sequence", "pcapng"],
     }
-    assert refused(name, None) == expected.get(name, NOT_COMPARE)
+    assert refusals(name, None) == expected.get(name, NOT_COMPARE)
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("keep", [0, 1, 2, 3])
-def test_a_file_of_which_the_end_is_lost(name: str, keep: int, whole: Path, refused: Any) -> None:
+def test_a_file_of_which_the_end_is_lost(name: str, keep: int, whole: Path, refusals: Any) -> None:
     contents = (whole / name).read_bytes()
-    found = refused(name, contents[: len(contents) * keep // 4])
+    messages = refusals(name, contents[: len(contents) * keep // 4])
     if name == "scenario.toml":
         # Only the headers of packets are taken from it, and their size.
-        assert set(found) <= {"pcapng", "qlog"}
+        assert set(messages) <= {"pcapng", "qlog"}
     else:
-        assert found == (ALL if name == "run.json" else NOT_COMPARE)
+        assert messages == (ALL if name == "run.json" else NOT_COMPARE)
 
 
-def test_a_scenario_that_is_not_text(refused: Any) -> None:
-    assert refused("scenario.toml", b"\xff\xfe") == NOT_COMPARE
+def test_a_scenario_that_is_not_text(refusals: Any) -> None:
+    assert refusals("scenario.toml", b"\xff\xfe") == NOT_COMPARE
 
 
 @pytest.mark.parametrize("value", [None, -1, 1 << 64, 1e300, "x", [], {}, [7], {"a": []}, True])
@@ -106,8 +106,8 @@ def test_a_scenario_that_is_not_text(refused: Any) -> None:
 def test_a_key_of_another_kind(key: str, value: Any, whole: Path, cli: Command) -> None:
     folder = Path("run")
     shutil.copytree(whole, folder)
-    said = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps(said | {key: value}))
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(record | {key: value}))
     for arguments in (("report", folder), ("compare", whole, folder), ("compare", folder, whole)):
         result = cli(*arguments)
         assert result.returncode in (0, 2, 4)
@@ -115,22 +115,22 @@ def test_a_key_of_another_kind(key: str, value: Any, whole: Path, cli: Command) 
 
 
 @pytest.mark.parametrize(
-    ("metrics", "says"),
+    ("metrics", "message"),
     [({"goodput_bps": "much"}, "goodput_bps is not a number"), ({"goodput_bps": None}, None)],
 )
 def test_a_metric_that_is_no_number(
-    metrics: dict[str, Any], says: str | None, whole: Path, cli: Command
+    metrics: dict[str, Any], message: str | None, whole: Path, cli: Command
 ) -> None:
     folder = Path("run")
     shutil.copytree(whole, folder)
-    said = json.loads((folder / "run.json").read_text())
-    said["metrics"] |= metrics
-    (folder / "run.json").write_text(json.dumps(said))
+    record = json.loads((folder / "run.json").read_text())
+    record["metrics"] |= metrics
+    (folder / "run.json").write_text(json.dumps(record))
     result = cli("compare", whole, folder)
-    if says is None:
+    if message is None:
         assert result.returncode in (0, 4)
     else:
-        assert (result.returncode, says in result.stderr) == (2, True)
+        assert (result.returncode, message in result.stderr) == (2, True)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -171,8 +171,8 @@ def test_what_an_engine_tells_of_itself_has_a_form(
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(whole, folder)
-    said = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps(said | {key: value}))
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(record | {key: value}))
     result = cli("report", folder)
     assert result.returncode == 2
     assert f"`{key}` has another form" in result.stderr
@@ -183,9 +183,9 @@ def test_an_emulation_without_its_figures_and_another_engine_are_shown(
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(whole, folder)
-    said = json.loads((folder / "run.json").read_text())
-    said |= {"backend": "<b>other", "emulation": {"beyond": [], "lateness": 5, "flows": [1]}}
-    (folder / "run.json").write_text(json.dumps(said))
+    record = json.loads((folder / "run.json").read_text())
+    record |= {"backend": "<b>other", "emulation": {"beyond": [], "lateness": 5, "flows": [1]}}
+    (folder / "run.json").write_text(json.dumps(record))
     result = cli("report", folder, "--out", tmp_path / "report.html")
     assert result.returncode == 0, result
     assert "&lt;b&gt;other" in (tmp_path / "report.html").read_text()

@@ -28,8 +28,8 @@ def workspace(request: pytest.FixtureRequest) -> Path:
 def packages(workspace: Path) -> list[dict[str, Any]]:
     command = ["cargo", "metadata", "--format-version", "1", "--locked"]
     result = subprocess.run(command, cwd=workspace, capture_output=True, text=True, check=True)
-    found: list[dict[str, Any]] = json.loads(result.stdout)["packages"]
-    return found
+    packages_: list[dict[str, Any]] = json.loads(result.stdout)["packages"]
+    return packages_
 
 
 #: The crates from the ground up: each may use those below its layer, so engines do not use each
@@ -107,9 +107,9 @@ def test_unsafe_code_is_where_it_may_be_and_says_why(crates: dict[str, dict[str,
         name: tomllib.loads(Path(crate["manifest_path"]).read_text())["lints"]
         for name, crate in crates.items()
     }
-    own = {name: found for name, found in lints.items() if found != {"workspace": True}}
+    own = {name: levels for name, levels in lints.items() if levels != {"workspace": True}}
     assert own.keys() == UNSAFE
-    assert all(found["clippy"]["undocumented_unsafe_blocks"] == "deny" for found in own.values())
+    assert all(levels["clippy"]["undocumented_unsafe_blocks"] == "deny" for levels in own.values())
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]
     assert workspace["lints"]["rust"]["unsafe_code"] == "forbid"
     # The guest of `vm` is a program of its own, outside the workspace's lints.

@@ -50,9 +50,9 @@ def load(name: str) -> ModuleType:
 
 
 def test_sections_are_those_of_their_sources(sections: ModuleType) -> None:
-    found = sections.mentions()
-    assert len(found) > 200
-    assert not sections.unknown(found)
+    mentions = sections.mentions()
+    assert len(mentions) > 200
+    assert not sections.unknown(mentions)
 
 
 def test_a_section_that_its_source_has_not_is_found(sections: ModuleType, tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ def test_a_section_that_its_source_has_not_is_found(sections: ModuleType, tmp_pa
         "/// section 3.1 of RFC 3465, and section 7.2.\n"
         "fn probe() {}\n"
     )
-    found = sections.in_file(code)
-    assert {(m.source, m.number, m.item) for m in found} == {
+    mentions = sections.in_file(code)
+    assert {(m.source, m.number, m.item) for m in mentions} == {
         ("RFC 5681", "4.1", "probe"),
         ("RFC 8985", "7.9.1", "probe"),
         ("RFC 3465", "3.1", "probe"),
         ("RFC 8985", "7.2", "probe"),
     }
-    assert [m.number for m in sections.unknown(found)] == ["7.9.1"]
+    assert [m.number for m in sections.unknown(mentions)] == ["7.9.1"]
 
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
@@ -202,8 +202,8 @@ def test_the_search_finds_sections_in_pages_opened_as_files(site: Path, tmp_path
                 f"{{ const box = document.getElementById('find'); box.value = '{words}';"
                 " box.dispatchEvent(new Event('input')); }"
             )
-            found = page.evaluate("document.querySelector('#found a').getAttribute('href')")
-            assert found.partition("#")[0].endswith(first), words
+            target = page.evaluate("document.querySelector('#found a').getAttribute('href')")
+            assert target.partition("#")[0].endswith(first), words
         if AXE.exists():
             assert page.axe(AXE) == []
         assert page.errors == []
@@ -326,10 +326,10 @@ def test_the_page_of_claims_or_of_a_question_shows_each_picture() -> None:
         texts = {html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}
         for panel in panels:
             assert {panel.xlabel, panel.ylabel} <= texts, "make claims-pictures"
-            asked = panel.asked(known[panel.claim])
-            named = {case for each in asked.expressions() for case in each.names()}
-            named |= {place.case for picture in asked.pictures for place in picture.cases}
+            query = panel.asked(known[panel.claim])
+            named = {case for each in query.expressions() for case in each.names()}
+            named |= {place.case for picture in query.pictures for place in picture.cases}
             assert named
-            assert named == set(asked.cases)
-            for axis in (axis for case in asked.cases.values() for axis in case.sweep):
+            assert named == set(query.cases)
+            for axis in (axis for case in query.cases.values() for axis in case.sweep):
                 assert axis.points, f"{name}: {panel.title}: {axis.name}"

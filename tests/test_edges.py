@@ -66,7 +66,7 @@ def event(what: str) -> str:
     return f'[[events]]\nwhen = "1 s"\n{what}\n'
 
 
-def refused(text: str, backend: Backend = "sim") -> list[str]:
+def problem_keys(text: str, backend: Backend = "sim") -> list[str]:
     """Return the keys of what an engine refuses."""
     try:
         guests.check(text, "x.toml", [], backend=backend)
@@ -103,13 +103,13 @@ def test_the_table_has_every_key_of_events() -> None:
 def test_each_event_acts_or_is_refused(app: str, backend: Backend) -> None:
     """Refused before anything runs, whatever the engine; the next test shows that others act."""
     plain = HEAD + flows(app)
-    assert refused(plain, backend) == []
+    assert problem_keys(plain, backend) == []
     for key, change in PATH.items():
-        keys = refused(plain + event(f"path = {{ {change} }}"), backend)
+        keys = problem_keys(plain + event(f"path = {{ {change} }}"), backend)
         missing = key in MISSING[backend]
         assert keys == ([f"events[0].path.{key}"] if missing else []), key
     for change, written in CHANGES.items():
-        keys = refused(plain + event(f"flow = {{ flow = 0, app = {written} }}"), backend)
+        keys = problem_keys(plain + event(f"flow = {{ flow = 0, app = {written} }}"), backend)
         # All of its data is handed over when it starts.
         assert keys == (["events[0].flow.app"] if app == "size" else []), change
 
@@ -156,10 +156,10 @@ def test_each_key_of_a_link_acts_on_its_return_direction() -> None:
         assert set(changes["link"]) == {1}, key
         filtered = run.flows["ack_filtered_packets"].sum()
         assert (filtered > 0) == (key in ACKS_ALONE), key
-        wanted = ["events[0].path.return"]
+        expected = ["events[0].path.return"]
         text = HEAD + flows("bulk") + event(f"path.return = {{ {change} }}")
-        assert refused(text) == wanted
-        keys = refused(plain + event(f"path.return = {{ {change} }}"), "vm")
+        assert problem_keys(text) == expected
+        keys = problem_keys(plain + event(f"path.return = {{ {change} }}"), "vm")
         beyond = key not in {"rate", "loss", "duplicate", "jitter"}
         assert keys == [f"events[0].path.return.{key}"] * beyond
 
@@ -185,13 +185,13 @@ def test_a_size_after_bulk_data(stack: str) -> None:
         + event('flow = { flow = 0, app = { size = "100 kB" } }')
     )
     if stack:
-        assert refused(text) == ["events[0].flow.app"]
+        assert problem_keys(text) == ["events[0].flow.app"]
         return
     run = paceline.run(text)
     finish = run.flows["finish_ns"][0]
     assert 1_000_000_000 < finish < 1_500_000_000
     # A size after a rate is known everywhere.
-    assert refused(text.replace('cc = "reno"\n', f'cc = "reno"\napp = {APPS["rate"]}\n')) == []
+    assert problem_keys(text.replace('cc = "reno"\n', f'cc = "reno"\napp = {APPS["rate"]}\n')) == []
 
 
 @pytest.mark.parametrize(
@@ -212,35 +212,35 @@ def test_changes_of_a_flow_that_cannot_act(flow: str, events: list[Any], keys: l
     for number, app in enumerate(events):
         written = '{ size = "1 MB" }' if isinstance(app, dict) else f'"{app}"'
         text += f'[[events]]\nwhen = "{1000 + number} ms"\nflow = {{ flow = 0, app = {written} }}\n'
-    assert refused(text) == keys
+    assert problem_keys(text) == keys
 
 
 def test_data_handed_over_for_a_while_cannot_be_taken_back() -> None:
     text = HEAD + '[[flows]]\ncc = "reno"\n[[events]]\nwhen = "1 s"\nfor = "1 s"\n'
-    assert refused(text + 'flow = { flow = 0, app = { size = "1 MB" } }\n') == [
+    assert problem_keys(text + 'flow = { flow = 0, app = { size = "1 MB" } }\n') == [
         "events[0].flow.app"
     ]
-    assert refused(text + 'flow = { flow = 0, app = { rate = "1 Mbit/s" } }\n') == []
+    assert problem_keys(text + 'flow = { flow = 0, app = { rate = "1 Mbit/s" } }\n') == []
 
 
 def test_a_round_trip_that_an_event_sets_keeps_the_rule_of_the_start() -> None:
     link = '[[links]]\nname = "b"\nrate = "10 Mbit/s"\ndelay = "8 ms"\nqueue.size = "1 bdp"\n'
     flow = '[[flows]]\ncc = "reno"\nroute = ["bottleneck", "b"]\n'
     for rtt, keys in [("15 ms", ["events[0].path.rtt"]), ("16 ms", [])]:
-        assert refused(HEAD + link + flow + event(f'path.rtt = "{rtt}"')) == keys
+        assert problem_keys(HEAD + link + flow + event(f'path.rtt = "{rtt}"')) == keys
         # As from the start.
-        there = bool(refused((HEAD + link + flow).replace('rtt = "20 ms"', f'rtt = "{rtt}"')))
+        there = bool(problem_keys((HEAD + link + flow).replace('rtt = "20 ms"', f'rtt = "{rtt}"')))
         assert there == bool(keys)
     own = '[[flows]]\ncc = "reno"\nrtt = "30 ms"\n'
-    assert refused(HEAD + own + event('path.rtt = "40 ms"')) == ["events[0].path.rtt"]
-    assert refused(HEAD + own + flows("bulk") + event('path.rtt = "40 ms"')) == []
+    assert problem_keys(HEAD + own + event('path.rtt = "40 ms"')) == ["events[0].path.rtt"]
+    assert problem_keys(HEAD + own + flows("bulk") + event('path.rtt = "40 ms"')) == []
 
 
 def test_the_emulators_fastest_rate_holds_for_changes_in_percent() -> None:
     fast = HEAD.replace("10 Mbit/s", "600 Mbit/s") + flows("bulk")
-    assert refused(fast, "emu") == []
-    assert refused(fast + event('path.rate = "+900 %"'), "emu") == ["events[0].path.rate"]
-    assert refused(fast + event('path.rate = "-10 %"'), "emu") == []
+    assert problem_keys(fast, "emu") == []
+    assert problem_keys(fast + event('path.rate = "+900 %"'), "emu") == ["events[0].path.rate"]
+    assert problem_keys(fast + event('path.rate = "-10 %"'), "emu") == []
 
 
 def test_an_application_with_a_rate_in_its_on_phases_keeps_to_it() -> None:
@@ -316,18 +316,18 @@ def test_how_often_rows_are_recorded_changes_nothing_that_happens() -> None:
     """Percentiles are over rows; totals and maxima are not."""
     exact = ["goodput_bps", "retransmit_ratio", "rto_count", "loss_ratio", "queue_max_bytes"]
     text = HEAD.replace("[path]\n", '[path]\nloss = "1 %"\n') + flows("bulk") + flows("size")
-    found = []
+    digests = []
     for interval in ("10 ms", "7 ms", "1 ms", "1 s"):
         head = f'[run]\nsample_interval = "{interval}"\n'
         run = paceline.run(text.replace("[run]\n", head))
         metrics = {name: run.metrics[name] for name in exact}
-        found.append((run.flows.to_dict(as_series=False), metrics))
-    assert all(one == found[0] for one in found)
+        digests.append((run.flows.to_dict(as_series=False), metrics))
+    assert all(one == digests[0] for one in digests)
 
 
 def note(text: str) -> list[str]:
-    told: list[str] = paceline.run(text).summary.get("notes", [])
-    return told
+    notes: list[str] = paceline.run(text).summary.get("notes", [])
+    return notes
 
 
 def test_a_loss_in_the_ramp_of_ledbat_is_told_and_may_keep_the_window() -> None:
@@ -356,8 +356,8 @@ path.loss = "100 %"
 
     assert late(lost) < 3
     assert 8 < late(kept) < 10
-    (told,) = lost.summary["notes"]
-    assert 'cc.loss_in_slowdown = "threshold" halves the window before' in told
+    (message,) = lost.summary["notes"]
+    assert 'cc.loss_in_slowdown = "threshold" halves the window before' in message
     assert "notes" not in kept.summary
 
 
@@ -373,8 +373,8 @@ queue.size = "1 bdp"
 [[flows]]
 cc = "noq:cubic"
 """
-    (told,) = note(text)
-    assert told.startswith("The receiver of flow 0 (noq:cubic) hands over nothing from")
+    (message,) = note(text)
+    assert message.startswith("The receiver of flow 0 (noq:cubic) hands over nothing from")
     assert note(text.replace("noq:cubic", "quinn:cubic")) == []
 
 
@@ -384,9 +384,9 @@ def test_a_flow_that_moves_nothing_is_told() -> None:
     text = HEAD.replace('"3 s"', '"8 s"') + flows("bulk")
     assert note(text) == []
     lost = outage.replace('rate = "0 bit/s"', 'loss = "100 %"')
-    (told,) = note(text + lost)
-    assert told.startswith("Flow 0 (reno) moves nothing for ")
-    assert "although it has data to send" in told
+    (message,) = note(text + lost)
+    assert message.startswith("Flow 0 (reno) moves nothing for ")
+    assert "although it has data to send" in message
     # A pause, and a phase of silence, are the application's.
     assert note(text + event('flow = { flow = 0, app = "pause" }')) == []
     assert note(text.replace(APPS["bulk"], '{ on = "1 s", off = "3 s" }')) == []
@@ -462,7 +462,9 @@ def test_each_key_of_a_flow_acts_or_is_refused(stack: str) -> None:
     without = paceline.run(text).packets.to_dict(as_series=False)
     for key, written in FLOW_KEYS.items():
         # A nested key is refused by its section.
-        keys = {name.removeprefix("flows[0].").split(".")[0] for name in refused(text + written)}
+        keys = {
+            name.removeprefix("flows[0].").split(".")[0] for name in problem_keys(text + written)
+        }
         assert keys == ({key} if key in STACKS[stack] else set()), key
         # noq's pacer releases its packets one by one at this rate.
         alone = key == "gso" and "noq" in stack
@@ -475,4 +477,4 @@ def test_a_burst_of_zero_is_the_controllers() -> None:
     """So that a comparison of controllers may set it for some of them."""
     text = HEAD + '[[flows]]\ncc = "cubic"\n'
     assert paceline.run(text).digest == paceline.run(text + 'max_burst = "0 B"\n').digest
-    assert refused(text + 'max_burst = "1500 B"\n') == ["flows[0].max_burst"]
+    assert problem_keys(text + 'max_burst = "1500 B"\n') == ["flows[0].max_burst"]

@@ -316,10 +316,10 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     result = cli("run", file, *options, "--set", "events=[]", "--json")
     assert result.returncode == 1
     assert "exceeded its bounds" in result.stderr
-    said = json.loads(result.stdout)
-    assert said["backend"] == "emu"
-    assert [b["figure"] for b in said["emulation"]["beyond"]] == ["lateness_p99_ns"]
-    assert paceline.Run.read(tmp_path / "kept").emulation == said["emulation"]
+    answer = json.loads(result.stdout)
+    assert answer["backend"] == "emu"
+    assert [b["figure"] for b in answer["emulation"]["beyond"]] == ["lateness_p99_ns"]
+    assert paceline.Run.read(tmp_path / "kept").emulation == answer["emulation"]
     assert "Do not trust this run" in (tmp_path / "kept" / "report.html").read_text()
 
 
@@ -389,7 +389,7 @@ def _processes(tag: str) -> Iterator[Path]:
 
 def _namespaces(tag: str) -> set[str]:
     """Return the network namespaces of the threads and the descriptors of those processes."""
-    found = set()
+    namespaces = set()
     for process in _processes(tag):
         for link in [*process.glob("task/*/ns/net"), *process.glob("fd/*")]:
             try:
@@ -397,8 +397,8 @@ def _namespaces(tag: str) -> set[str]:
             except OSError:
                 continue
             if target.startswith("net:"):
-                found.add(target)
-    return found - {os.readlink("/proc/self/ns/net")}
+                namespaces.add(target)
+    return namespaces - {os.readlink("/proc/self/ns/net")}
 
 
 def _machine() -> dict[str, Any]:
@@ -506,8 +506,8 @@ def test_it_needs_no_root(emulated: paceline.Run) -> None:
     process = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, text], capture_output=True, text=True, check=True
     )
-    uid, goodput, seen = json.loads(process.stdout)
-    assert (uid, seen["user_namespace"], seen["real_time"]) == (65534, True, False)
+    uid, goodput, interfaces = json.loads(process.stdout)
+    assert (uid, interfaces["user_namespace"], interfaces["real_time"]) == (65534, True, False)
     assert goodput > 1e6
 
 
@@ -515,11 +515,11 @@ def test_time_does_not_pass_while_the_path_cannot_run(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     text = SCENARIO.replace('"2.5 s"', '"1.5 s"').partition("[[events]]")[0]
     file.write_text(text.replace('stalled = "100 %"', 'stalled = "1 %"'))
-    with (tmp_path / "said.json").open("w") as said_file:
+    with (tmp_path / "said.json").open("w") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "paceline", "run", str(file), "--backend", "emu", "--json"],
             cwd=tmp_path,
-            stdout=said_file,
+            stdout=output,
             start_new_session=True,
         )
     # A run that is not to be trusted is repeated: each one is held up.
@@ -535,11 +535,11 @@ def test_time_does_not_pass_while_the_path_cannot_run(tmp_path: Path) -> None:
             os.kill(path, signal.SIGCONT)
         time.sleep(0.02)
     assert len(held_up) == 5, "the run itself, three repeats, and who asked for them"
-    said = json.loads((tmp_path / "said.json").read_text())["emulation"]
+    figures = json.loads((tmp_path / "said.json").read_text())["emulation"]
     # Loose, as the machine may be busy: most of the stop was no time of the run.
-    assert said["stalls"]["max_ns"] > 0.2e9
-    assert said["stalls"]["total_ns"] >= said["stalls"]["max_ns"]
-    assert "stalled_ratio" in [b["figure"] for b in said["beyond"]]
+    assert figures["stalls"]["max_ns"] > 0.2e9
+    assert figures["stalls"]["total_ns"] >= figures["stalls"]["max_ns"]
+    assert "stalled_ratio" in [b["figure"] for b in figures["beyond"]]
     assert process.returncode == 1
 
 
@@ -567,9 +567,9 @@ def claims(tmp_path: Path) -> Path:
 
 def test_claims_are_emulated_side_by_side(cli: Command, claims: Path) -> None:
     result = cli("claims", "--backend", "emu", "--json", "--quiet")
-    said = json.loads(result.stdout)
-    assert said["emulated"] == {"runs": 3, "repeated": 0, "broken": {}}
-    assert said["claims"][0]["verdict"] == "reproduced"
+    answer = json.loads(result.stdout)
+    assert answer["emulated"] == {"runs": 3, "repeated": 0, "broken": {}}
+    assert answer["claims"][0]["verdict"] == "reproduced"
 
 
 @pytest.mark.parametrize("how", ["SIGINT", "SIGKILL"])
@@ -608,14 +608,14 @@ def test_no_round_trip_is_shorter_than_its_path_on_a_machine_that_stands_still(s
     assert run.emulation is not None
     assert run.emulation["stalls"]["count"] > 20
     for flow, least in ((0, 40e6), (1, 60e6)):
-        seen = run.samples.filter(flow=flow).drop_nulls("rtt_ns")
-        assert min(_column(seen, "rtt_ns")) >= least
-        assert min(_column(seen, "min_rtt_ns")) >= least
+        samples = run.samples.filter(flow=flow).drop_nulls("rtt_ns")
+        assert min(_column(samples, "rtt_ns")) >= least
+        assert min(_column(samples, "min_rtt_ns")) >= least
 
 
 def test_from_python_an_interrupt_ends_the_child_at_once() -> None:
-    def stop(seen: paceline.Progress) -> None:
-        if seen.simulated_ns > 200_000_000:
+    def stop(state: paceline.Progress) -> None:
+        if state.simulated_ns > 200_000_000:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):

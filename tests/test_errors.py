@@ -109,7 +109,7 @@ def test_one_typo_is_reported_once_for_all_points(folder: Path, cli: Command) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("report", "r", "s"), "`paceline report` takes FOLDER, and 's' is too much"),
         (("doctor", "x", "y"), "`paceline doctor` takes no argument, and 'x', 'y' is too much"),
@@ -121,11 +121,11 @@ def test_one_typo_is_reported_once_for_all_points(folder: Path, cli: Command) ->
     ],
 )
 def test_a_wrong_call_is_in_plain_words(
-    folder: Path, cli: Command, arguments: tuple[str, ...], said: str
+    folder: Path, cli: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     result = cli(*arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert said in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
     assert "Tokens" not in result.stderr
 
 
@@ -154,9 +154,9 @@ def test_an_error_that_nobody_explained_is_a_fault(
 
     monkeypatch.setattr(cli, "_ordered", broken)
     assert cli.main(["doctor"]) == 1
-    said = capsys.readouterr().err
-    assert "error: a fault of Paceline: KeyError: 'lost'" in said
-    assert "Traceback" in said
+    output = capsys.readouterr().err
+    assert "error: a fault of Paceline: KeyError: 'lost'" in output
+    assert "Traceback" in output
 
 
 def test_the_package_shows_its_public_names() -> None:

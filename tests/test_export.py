@@ -62,9 +62,9 @@ def test_the_flows_of_programs_are_exported_too(recorded: paceline.Run, tmp_path
     run = Programs(recorded.inner, recorded.engine)
     (path,) = export([run], "pcapng", tmp_path / "run.pcapng")
     moved = recorded.flows["goodput_bytes"].to_list()
-    found = paceline.Run.capture(path).flows["goodput_bytes"].to_list()
+    goodputs = paceline.Run.capture(path).flows["goodput_bytes"].to_list()
     # At the sender what was acknowledged counts.
-    assert found == pytest.approx(moved, rel=0.02)
+    assert goodputs == pytest.approx(moved, rel=0.02)
     assert len(export([run], "qlog", tmp_path / "qlog")) == len(moved)
 
 
@@ -182,12 +182,12 @@ def test_a_capture_says_which_packet_a_queue_dropped_late(tmp_path: Path) -> Non
     drops = of_kind(run, "drop")
     assert drops.height > 3
     data = path.read_bytes()
-    found = []
+    comments = []
     for part in data.split(b"dropped on the path")[:-1]:
         # The comment follows its packet: the last of ours before it.
         at = part.rindex(bytes([192, 0, 2, 1, 198, 51, 100, 1]))
-        found.append(int.from_bytes(part[at + 12 : at + 16], "big") - 1)
-    assert sorted(found) == sorted(drops["seq_bytes"])
+        comments.append(int.from_bytes(part[at + 12 : at + 16], "big") - 1)
+    assert sorted(comments) == sorted(drops["seq_bytes"])
     _, *events = records(export([run], "qlog", tmp_path / "qlog", flow=0)[0])
     sent = [e["data"]["frames"][0]["offset"] for e in events if e["name"] == "quic:packet_sent"]
     marks = [e["data"] for e in events if e["data"].get("type") == "drop"]
@@ -355,13 +355,13 @@ def recorded_with_window() -> paceline.Run:
 
 def test_xplot_has_every_packet(recorded: paceline.Run, tmp_path: Path) -> None:
     (path,) = export([recorded], "xplot", tmp_path / "run.xpl", flow=0)
-    seen = Counter(name for name, _ in points(path))
-    assert seen["white darrow"] == seen["white uarrow"] == of_kind(recorded, "send").height
-    assert seen["R"] == of_kind(recorded, "retransmit").height > 0
-    assert seen["red diamond"] == of_kind(recorded, "drop").height > 0
-    assert seen["purple line"] == of_kind(recorded, "sack").height > 0
+    counts = Counter(name for name, _ in points(path))
+    assert counts["white darrow"] == counts["white uarrow"] == of_kind(recorded, "send").height
+    assert counts["R"] == of_kind(recorded, "retransmit").height > 0
+    assert counts["red diamond"] == of_kind(recorded, "drop").height > 0
+    assert counts["purple line"] == of_kind(recorded, "sack").height > 0
     # The window is drawn where it is near: else it is all that there is to see.
-    assert not seen["yellow line"]
+    assert not counts["yellow line"]
     near = recorded_with_window()
     (path_near,) = export([near], "xplot", tmp_path / "near.xpl", flow=0)
     yellow = [values for name, values in points(path_near) if name == "yellow line"]
@@ -453,8 +453,8 @@ def test_wireshark_dissects_it(recorded: paceline.Run, tmp_path: Path) -> None:
         for frame in frames
         for a, b in zip(frame[6], frame[7], strict=True)
     ]
-    held = of_kind(recorded, "sack").select("seq_bytes", "len_bytes")
-    assert blocks == list(held.iter_rows())
+    sacks = of_kind(recorded, "sack").select("seq_bytes", "len_bytes")
+    assert blocks == list(sacks.iter_rows())
     assert len(blocks) > 10
 
 
@@ -465,13 +465,13 @@ def test_wireshark_finds_the_retransmissions(recorded: paceline.Run, tmp_path: P
     # end it was captured.
     flags = ["retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order"]
     frames = dissected(path, "frame.comment", *(f"tcp.analysis.{flag}" for flag in flags))
-    told = [bool(comment) and "retransmission" in comment[0] for comment, *_ in frames]
-    assert [any(found) for _, *found in frames] == told
-    assert sum(told) == recorded.flows["retransmitted_packets"].sum() > 20
+    expected = [bool(comment) and "retransmission" in comment[0] for comment, *_ in frames]
+    assert [any(marks) for _, *marks in frames] == expected
+    assert sum(expected) == recorded.flows["retransmitted_packets"].sum() > 20
     # Nothing is missing from the capture, and ACKs are of data that it has.
     missing = ("lost_segment", "ack_lost_segment", "zero_window", "window_full")
     missed = dissected(path, *(f"tcp.analysis.{flag}" for flag in missing))
-    assert not any(found for frame in missed for found in frame)
+    assert not any(marks for frame in missed for marks in frame)
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
@@ -492,21 +492,23 @@ def test_wireshark_finds_ets_and_timestamps(tmp_path: Path) -> None:
     # On SYNs two octets more, for the longest that ACKs are held: 40 ms.
     for _, _, _, (octets,), _ in frames[:2]:
         assert octets[octets.index("fe104554") :].endswith(f"{40_000:04x}")
-    said = [options[0][options[0].index("fe0e4554") + 8 :][:20] for *_, options, _ in frames[2:]]
-    words = [(int(o[:8], 16), int(o[8:16], 16), int(o[16:], 16)) for o in said]
+    options_ = [
+        options[0][options[0].index("fe0e4554") + 8 :][:20] for *_, options, _ in frames[2:]
+    ]
+    words = [(int(o[:8], 16), int(o[8:16], 16), int(o[16:], 16)) for o in options_]
     rows = of_kind(run, "send", "retransmit", "ack").to_dicts()
     newest = 0
-    for (sent, echoed, held), row in zip(words[1:], rows, strict=True):
+    for (sent, echoed, delay), row in zip(words[1:], rows, strict=True):
         if row["kind"] == "ack":
             times = (row["departed_ns"], row["echoed_ns"], row["held_ns"])
             assert (sent, echoed) == (times[0] // 1000, times[1] // 1000)
             micros = times[2] // 1000
-            assert held == (micros << 1 if micros < 8192 else 1 << 14 | -(-micros // 1000) << 1)
+            assert delay == (micros << 1 if micros < 8192 else 1 << 14 | -(-micros // 1000) << 1)
             newest = sent
         else:
             assert sent == row["t_ns"] // 1000
             assert newest in (0, echoed)
-    assert {held >> 14 for _, _, held in words} == {0, 1}
+    assert {delay >> 14 for _, _, delay in words} == {0, 1}
 
     (path,) = export([run], "pcapng", tmp_path / "other.pcapng", flow=1)
     frames = dissected(

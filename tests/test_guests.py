@@ -138,10 +138,10 @@ def test_the_same_controller_in_three_languages_leaves_the_same_bytes(
         done = cli("run", str(own), "--controller", f"mine={code}", "--out", out, "--report")
         assert done.returncode == 0, done.stderr
         # It is named wherever its run is shown.
-        told = f"mine: {code.name}, {'python' if name == 'python' else 'c'}, SHA-256 "
-        told += hashlib.sha256(code.read_bytes()).hexdigest()[:16]
-        assert f"Controller {told}" in done.stdout
-        assert f"controller {told}" in (tmp_path / name / "report.html").read_text()
+        line = f"mine: {code.name}, {'python' if name == 'python' else 'c'}, SHA-256 "
+        line += hashlib.sha256(code.read_bytes()).hexdigest()[:16]
+        assert f"Controller {line}" in done.stdout
+        assert f"controller {line}" in (tmp_path / name / "report.html").read_text()
     for table in ("samples", "flows", "events", "queue"):
         name = f"{table}.parquet"
         first, *others = [(tmp_path / folder / name).read_bytes() for folder in given]
@@ -295,7 +295,7 @@ def test_aimd_is_as_good_as_reno() -> None:
 
 
 def test_a_class_hears_each_event_and_sets_each_output() -> None:
-    heard: dict[str, int] = {}
+    calls: dict[str, int] = {}
 
     class Mine(paceline.Controller):
         phases = ("Up", "Down")
@@ -310,7 +310,7 @@ def test_a_class_hears_each_event_and_sets_each_output() -> None:
             self.rounds = 0
 
         def count(self, event: str) -> None:
-            heard[event] = heard.get(event, 0) + 1
+            calls[event] = calls.get(event, 0) + 1
 
         def on_ack(self, ack: paceline.Ack) -> None:
             self.count("ack")
@@ -355,8 +355,8 @@ def test_a_class_hears_each_event_and_sets_each_output() -> None:
 
     run = paceline.run(SCENARIO, controllers={"mine": Named})
     first = run.samples.filter(pl.col("flow") == 0)
-    assert set(heard) == {"ack", "loss", "enter", "exit", "send"}
-    assert heard["enter"] == heard["exit"] or heard["enter"] == heard["exit"] + 1
+    assert set(calls) == {"ack", "loss", "enter", "exit", "send"}
+    assert calls["enter"] == calls["exit"] or calls["enter"] == calls["exit"] + 1
     assert first["cwnd_bytes"].max() == 400_000
     assert first["half_bytes"].max() == 200_000
     assert first["rounds"].is_sorted()
@@ -401,7 +401,7 @@ def test_what_is_wrong_with_a_controller_is_said_before_any_run(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("mine", "takes NAME=FILE"),
         ("mine=nothing.py", "no such file"),
@@ -416,7 +416,7 @@ def test_what_is_wrong_with_a_controller_is_said_before_any_run(
     ],
 )
 def test_what_is_no_controller_is_said(
-    cli: Command, own: Path, tmp_path: Path, given: str, said: str
+    cli: Command, own: Path, tmp_path: Path, given: str, message: str
 ) -> None:
     (tmp_path / "text.so").write_text("no library")
     (tmp_path / "empty.py").write_text("")
@@ -430,7 +430,7 @@ def test_what_is_no_controller_is_said(
         shared((tmp_path / name).with_suffix(".c"), tmp_path / name)
     done = cli("run", str(own), "--controller", given)
     assert done.returncode == 2, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_what_fails_later_keeps_the_record_up_to_there(
@@ -472,8 +472,10 @@ def test_a_sweep_names_what_failed_and_goes_on(cli: Command, own: Path, tmp_path
     path = written(tmp_path, body)
     done = cli("sweep", str(own), "--controller", f"mine={path}", "--json")
     assert done.returncode == 1, done.stderr
-    said = f"1 of 3 runs failed, the first (path.rtt 30 ms, seed 1): the controller `mine` ({path})"
-    assert f"{said} crashed: signal 6 (SIGABRT)" in " ".join(done.stderr.split())
+    message = (
+        f"1 of 3 runs failed, the first (path.rtt 30 ms, seed 1): the controller `mine` ({path})"
+    )
+    assert f"{message} crashed: signal 6 (SIGABRT)" in " ".join(done.stderr.split())
 
 
 #: By the RTT of a cell, in ms, what a controller in C does wrong after 3.5 s of it.
@@ -540,9 +542,9 @@ def test_an_endless_loop_hears_ctrl_c(own: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     time.sleep(6)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted" in said
+    assert "interrupted" in output
 
 
 def test_an_endless_loop_in_a_class_hears_ctrl_c_too(own: Path, tmp_path: Path) -> None:

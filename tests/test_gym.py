@@ -45,12 +45,12 @@ def test_the_reward_is_over_the_rate_of_the_links_that_a_flow_crosses() -> None:
         env = gym.Bottleneck(text, flows=flows, step="200 ms")
         env.reset(seed=1)
         env.step(np.zeros(len(flows), np.float32))
-        seen, worth, *_ = env.step(np.zeros(len(flows), np.float32))
-        delivered = seen[:, column["delivered_mbps"]]
+        observation, worth, *_ = env.step(np.zeros(len(flows), np.float32))
+        delivered = observation[:, column["delivered_mbps"]]
         assert (delivered > 0.1).all()
-        queueing = np.maximum(seen[:, column["rtt_mean_ms"]] / 40 - 1, 0).mean()
+        queueing = np.maximum(observation[:, column["rtt_mean_ms"]] / 40 - 1, 0).mean()
         carried = (delivered / np.array(mbps)).sum()
-        lost = seen[:, column["loss_ratio"]].mean()
+        lost = observation[:, column["loss_ratio"]].mean()
         assert worth == pytest.approx(carried - 0.5 * queueing - lost, abs=1e-5)
 
 
@@ -66,8 +66,8 @@ def test_a_fixed_window_gives_the_goodput_of_a_window_a_round_trip() -> None:
     first = columns(env.reset(seed=1)[0])
     assert (first["cwnd_packets"], first["in_flight_packets"]) == (10, 10)
     env.step(KEEP)
-    seen, worth, *_ = env.step(KEEP)
-    ten = columns(seen)
+    observation, worth, *_ = env.step(KEEP)
+    ten = columns(observation)
     # Ten packets of 1,448 bytes in each of ten round trips.
     assert ten["delivered_mbps"] == pytest.approx(10 * 1448 * 8 / 41e3, rel=1e-4)
     assert ten["rtt_least_ms"] == pytest.approx(41)
@@ -93,11 +93,11 @@ def test_a_rate_is_kept_without_a_queue() -> None:
     env = gym.Bottleneck(step="1 s", control="rate")
     begun = columns(env.reset(seed=1)[0])
     env.step(exponent(2))
-    seen = columns(env.step(KEEP)[0])
+    observation = columns(env.step(KEEP)[0])
     rate = 2 * 10 * 1448 * 8 / (begun["min_rtt_ms"] * 1e3)
-    assert seen["pacing_mbps"] == pytest.approx(rate, rel=1e-3)
-    assert seen["delivered_mbps"] == pytest.approx(rate, rel=0.01)
-    assert seen["rtt_mean_ms"] < 43
+    assert observation["pacing_mbps"] == pytest.approx(rate, rel=1e-3)
+    assert observation["delivered_mbps"] == pytest.approx(rate, rel=0.01)
+    assert observation["rtt_mean_ms"] < 43
 
 
 def test_marks_are_seen() -> None:
@@ -112,21 +112,21 @@ def test_marks_are_seen() -> None:
     for _ in range(3):
         env.step(exponent(2))
     for _ in range(4):
-        seen = columns(env.step(KEEP)[0])
+        observation = columns(env.step(KEEP)[0])
     # With 80 packets, 40 of them in the queue, every one is marked.
-    assert seen["ce_ratio"] == 1
+    assert observation["ce_ratio"] == 1
 
 
 def episode(env: gym.Bottleneck, seed: int) -> bytes:
     actions = np.random.default_rng(7)
-    told = [env.reset(seed=seed)[0].tobytes()]
+    observations = [env.reset(seed=seed)[0].tobytes()]
     ended = False
     while not ended:
-        seen, worth, terminated, truncated, info = env.step(actions.uniform(-0.5, 0.5, 1))
-        told.append(seen.tobytes() + f"{worth} {info}".encode())
+        observation, worth, terminated, truncated, info = env.step(actions.uniform(-0.5, 0.5, 1))
+        observations.append(observation.tobytes() + f"{worth} {info}".encode())
         ended = terminated or truncated
     assert truncated
-    return b"".join(told)
+    return b"".join(observations)
 
 
 @pytest.mark.parametrize("seeds", [[1], [1, 2, 3]])
@@ -183,28 +183,28 @@ def test_many_worlds_are_each_what_one_is() -> None:
     envs = gymnasium.make_vec("Paceline/Bottleneck-v0", vectorization_mode=mode, **given)
     alone = gym.Bottlenecks(threads=1, **given)
     singles = [gym.Bottleneck(LOSSY) for _ in range(3)]
-    seen, _ = envs.reset(seed=20)
+    observations, _ = envs.reset(seed=20)
     alone.reset(seed=20)
-    assert envs.observation_space.contains(seen)
+    assert envs.observation_space.contains(observations)
     for n, env in enumerate(singles):
-        assert np.array_equal(env.reset(seed=20 + n)[0], seen[n])
+        assert np.array_equal(env.reset(seed=20 + n)[0], observations[n])
     draws = np.random.default_rng(1)
     begun = np.zeros(3, bool)
     anew = 0
     while anew < 3:
         actions = draws.uniform(-0.3, 0.3, (3, 1)).astype(np.float32)
-        seen, worth, terminated, truncated, info = envs.step(actions)
+        observations, worth, terminated, truncated, info = envs.step(actions)
         same = alone.step(actions)
-        assert np.array_equal(seen, same[0])
+        assert np.array_equal(observations, same[0])
         assert np.array_equal(info["now_ns"], same[4]["now_ns"])
         for n, env in enumerate(singles):
             if begun[n]:
-                assert np.array_equal(env.reset()[0], seen[n])
+                assert np.array_equal(env.reset()[0], observations[n])
                 assert (worth[n], truncated[n]) == (0, False)
                 anew += 1
             else:
                 one = env.step(actions[n])
-                assert np.array_equal(one[0], seen[n])
+                assert np.array_equal(one[0], observations[n])
                 assert (one[1], one[2], one[3]) == (worth[n], terminated[n], truncated[n])
         begun = truncated
 
@@ -212,17 +212,17 @@ def test_many_worlds_are_each_what_one_is() -> None:
 def test_an_agent_steers_several_flows_of_any_scenario() -> None:
     env = gym.Bottleneck("four-flows", flows=(2, 0), overrides={"run.duration": '"2 s"'})
     assert env.action_space.shape == (2,)
-    seen, _ = env.reset(seed=1)
-    assert seen.shape == (2, len(gym.COLUMNS))
+    observation, _ = env.reset(seed=1)
+    assert observation.shape == (2, len(gym.COLUMNS))
     # Flow 2 starts a second later.
-    assert [row[0] for row in seen] == [0, 10]
+    assert [row[0] for row in observation] == [0, 10]
     ended = False
     while not ended:
-        seen, _, _, ended, _ = env.step(np.array([0, 0.1], np.float32))
+        observation, _, _, ended, _ = env.step(np.array([0, 0.1], np.float32))
     flows = env.record().flow_metrics
     assert [flow["cc"] for flow in flows] == ["agent", "bbr3", "agent", "bbr3"]
-    assert seen[0][0] == 10
-    assert seen[1][0] > 40
+    assert observation[0][0] == 10
+    assert observation[1][0] > 40
 
 
 def test_an_episode_ends_with_its_flows() -> None:
@@ -236,13 +236,13 @@ def test_an_episode_ends_with_its_flows() -> None:
 
 
 def test_what_a_step_is_worth_may_be_given() -> None:
-    env = gym.Bottleneck(reward=lambda seen: float(seen[0, 0]))
+    env = gym.Bottleneck(reward=lambda observation: float(observation[0, 0]))
     env.reset(seed=1)
     assert env.step(exponent(2))[1] == 20
 
 
 @pytest.mark.parametrize(
-    ("action", "said"),
+    ("action", "message"),
     [
         ([math.nan], "from -1 to 1 for each flow, not NaN"),
         ([-1.5], "from -1 to 1 for each flow, not -1.5"),
@@ -252,17 +252,17 @@ def test_what_a_step_is_worth_may_be_given() -> None:
         (["fast"], "an action is 1 numbers from -1 to 1"),
     ],
 )
-def test_a_bad_action_is_refused_before_time_passes(action: Any, said: str) -> None:
+def test_a_bad_action_is_refused_before_time_passes(action: Any, message: str) -> None:
     env, untouched = gym.Bottleneck(), gym.Bottleneck()
     env.reset(seed=1)
     untouched.reset(seed=1)
-    with pytest.raises(InvalidAction, match=said):
+    with pytest.raises(InvalidAction, match=message):
         env.step(action)
     assert np.array_equal(env.step(KEEP)[0], untouched.step(KEEP)[0])
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"scenario": "nothing-like-it"}, "nothing-like-it"),
         ({"scenario": "schema = 1\nspeed = 7\n"}, "unknown"),
@@ -275,9 +275,9 @@ def test_a_bad_action_is_refused_before_time_passes(action: Any, said: str) -> N
         ({"overrides": {"flows.0.stack": "quinn"}}, "cannot be steered"),
     ],
 )
-def test_what_cannot_be_an_environment_is_said(given: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_an_environment_is_said(given: dict[str, Any], message: str) -> None:
     overrides = {k: f'"{v}"' for k, v in given.pop("overrides", {}).items()}
-    with pytest.raises((paceline.PacelineError, OSError, ValueError), match=said):
+    with pytest.raises((paceline.PacelineError, OSError, ValueError), match=message):
         gym.Bottleneck(**given, overrides=overrides)
 
 

@@ -83,12 +83,12 @@ def test_lists_multiply_in_order() -> None:
         "conn = ['cubic', 'bbr']\nbw = [10, 20]\nrtt = 20\nbuf = lambda exp: exp.bw * 5\n", "x"
     )
     assert [m.name for m in made] == ["x-1", "x-2", "x-3", "x-4"]
-    found = [tomllib.loads(m.toml) for m in made]
-    assert [f["flows"][0]["cc"] for f in found] == ["cubic", "cubic", "bbr1", "bbr1"]
-    assert [f["path"]["rate"] for f in found] == [
+    scenarios = [tomllib.loads(m.toml) for m in made]
+    assert [f["flows"][0]["cc"] for f in scenarios] == ["cubic", "cubic", "bbr1", "bbr1"]
+    assert [f["path"]["rate"] for f in scenarios] == [
         "10 Mbit/s", "20 Mbit/s", "10 Mbit/s", "20 Mbit/s"
     ]  # fmt: skip
-    assert [f["path"]["queue"]["size"] for f in found][:2] == ["50 packets", "100 packets"]
+    assert [f["path"]["queue"]["size"] for f in scenarios][:2] == ["50 packets", "100 packets"]
 
 
 def test_what_varies_is_events() -> None:
@@ -125,7 +125,7 @@ def test_a_variance_is_jitter_that_keeps_the_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "says"),
+    ("text", "line", "message"),
     [
         (BASE + "out_loss = 1\n", 5, "out_loss"),
         (BASE + "slot = slot(3)\n", 5, "slot"),
@@ -149,10 +149,10 @@ def test_a_variance_is_jitter_that_keeps_the_mean() -> None:
     ],
 )
 def test_what_cannot_be_expressed_is_told_with_its_line(
-    text: str, line: int | None, says: str
+    text: str, line: int | None, message: str
 ) -> None:
     error = wrong(text)
-    assert says in str(error)
+    assert message in str(error)
     assert error.line == line
 
 
@@ -256,7 +256,7 @@ def test_a_table_of_rates_becomes_a_link(tmp_path: Path, cli: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "time", "rate", "says"),
+    ("table", "time", "rate", "message"),
     [
         ("t,r\n0,1\n0,2\n", "t s", "r Mbit/s", "does not come after"),
         ("t,r\n0,1\n1,x\n", "t s", "r Mbit/s", "is not a number"),
@@ -271,14 +271,14 @@ def test_a_table_of_rates_becomes_a_link(tmp_path: Path, cli: Command) -> None:
         ("t,r\n1e999999,1\n", "t s", "r Mbit/s", "is not a number"),
     ],
 )
-def test_a_spoiled_table_is_told(table: str, time: str, rate: str, says: str) -> None:
+def test_a_spoiled_table_is_told(table: str, time: str, rate: str, message: str) -> None:
     options = ImportOptions(Path("x.csv"), rtt="40 ms", queue="9 packets", time=time, rate=rate)
-    with pytest.raises(ImportFailedError, match=says):
+    with pytest.raises(ImportFailedError, match=message):
         csv.read(table, options)
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "says"),
+    ("text", "line", "message"),
     [
         ("1\n2\nx\n", 3, "not a whole number"),
         ("5\n4\n", 2, "comes after"),
@@ -287,10 +287,10 @@ def test_a_spoiled_table_is_told(table: str, time: str, rate: str, says: str) ->
         ("0\n0\n", None, "ends at 0"),
     ],
 )
-def test_a_spoiled_trace_is_told_with_its_line(text: str, line: int | None, says: str) -> None:
+def test_a_spoiled_trace_is_told_with_its_line(text: str, line: int | None, message: str) -> None:
     with pytest.raises(ImportFailedError) as caught:
         mahimahi.opportunities(text.splitlines())
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.line == line
 
 
@@ -360,7 +360,7 @@ def test_an_accepted_trace_makes_a_scenario_that_can_be_read(text: str, name: st
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "line"),
+    ("text", "message", "line"),
     [
         # Squared sixty times: the number would have more digits than there is memory.
         ("a = 10\n" + "a = a * a\n" * 60, "a number above 1e+15", 5),
@@ -393,8 +393,8 @@ def test_an_accepted_trace_makes_a_scenario_that_can_be_read(text: str, name: st
         ),
     ],
 )
-def test_what_would_take_for_ever_is_refused(text: str, said: str, line: int | None) -> None:
+def test_what_would_take_for_ever_is_refused(text: str, message: str, line: int | None) -> None:
     error = wrong(text)
-    assert said in str(error)
+    assert message in str(error)
     assert len(str(error)) < 200
     assert line is None or error.line == line

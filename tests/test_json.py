@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def said(cli: Command, *arguments: Any, code: int = 0) -> dict[str, Any]:
+def answer_of(cli: Command, *arguments: Any, code: int = 0) -> dict[str, Any]:
     result = cli(*arguments, "--json", "--quiet")
     assert result.returncode == code, result.stderr
     value: dict[str, Any] = json.loads(result.stdout)
@@ -56,7 +56,7 @@ def said(cli: Command, *arguments: Any, code: int = 0) -> dict[str, Any]:
 
 
 def test_run(cli: Command, file: Path) -> None:
-    value = said(cli, "run", file)
+    value = answer_of(cli, "run", file)
     assert value.keys() >= RUN
     assert value["metrics"].keys() >= METRICS
     assert all(flow.keys() >= FLOW for flow in value["flows"])
@@ -65,7 +65,7 @@ def test_run(cli: Command, file: Path) -> None:
 
 
 def test_repeats(cli: Command, file: Path) -> None:
-    value = said(cli, "run", file, "--repeats", 2)
+    value = answer_of(cli, "run", file, "--repeats", 2)
     assert value.keys() >= RUN | {"repeats"}
     assert value["metrics"]["goodput_bps"].keys() >= STATISTICS
     assert value["repeats"].keys() >= METRICS | {"seed"}
@@ -84,25 +84,25 @@ accept = ["mean(one.goodput_bps) > 0"]
 seeds = 1
 cases.one = { scenario = "../x.toml" }
 """)
-    (claim,) = said(cli, "claims")["claims"]
+    (claim,) = answer_of(cli, "claims")["claims"]
     assert claim.keys() >= CLAIM
     assert claim["verdict"] in {"reproduced", "not reproduced", "error"}
 
 
 def test_reference(cli: Command) -> None:
-    listed = said(cli, "reference", "list", "b1", "03")
+    listed = answer_of(cli, "reference", "list", "b1", "03")
     assert [row.keys() for row in listed["references"]] == 2 * [{"id", "about", "section", "path"}]
-    pack = said(cli, "reference", "export", "03", "--out", "pack")
+    pack = answer_of(cli, "reference", "export", "03", "--out", "pack")
     assert pack.keys() >= {"draft", "out", "references"}
     assert pack["references"][0].keys() == {"id", "seed", "files"}
 
 
 def test_conformance(cli: Command) -> None:
     cases = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
-    found = said(cli, "conformance", "--case", "16", "--cases", cases)["cases"]
-    assert found
-    assert all(case.keys() >= CASE for case in found)
-    assert {case["verdict"] for case in found} <= {"pass", "fail", "expected fail"}
+    cases_ = answer_of(cli, "conformance", "--case", "16", "--cases", cases)["cases"]
+    assert cases_
+    assert all(case.keys() >= CASE for case in cases_)
+    assert {case["verdict"] for case in cases_} <= {"pass", "fail", "expected fail"}
 
 
 def test_startup(cli: Command) -> None:

@@ -98,9 +98,9 @@ def clang() -> str | None:
     """Return the version of clang, if there is one."""
     if shutil.which("clang") is None or shutil.which("llvm-strip") is None:
         return None
-    said = subprocess.run(["clang", "--version"], capture_output=True, text=True, check=True)
-    found = re.search(r"version (\d+)", said.stdout)
-    return found and found[1]
+    result = subprocess.run(["clang", "--version"], capture_output=True, text=True, check=True)
+    match = re.search(r"version (\d+)", result.stdout)
+    return match and match[1]
 
 
 @pytest.mark.skipif(clang() != "14", reason="the committed objects are of clang 14")
@@ -116,13 +116,13 @@ def test_the_objects_are_those_of_the_source(tmp_path: Path) -> None:
 def test_the_options_are_those_of_the_simulated_controller() -> None:
     text = (ROOT / "linux" / "kernel" / "bbr3" / "options.h").read_text()
     row = r"OPTION\((\w+), (gain|count|us|ms|flag), (\d+), (\d+), (\d+)\)"
-    found = {name: (kind, int(value)) for name, kind, _, _, value in re.findall(row, text)}
+    declared = {name: (kind, int(value)) for name, kind, _, _, value in re.findall(row, text)}
     [options] = [each["options"] for each in controllers() if each["name"] == "bbr3-linux"]
     simulated = {option["name"]: option["default"] for option in options}
     del simulated["bw_probe_pif_gain"]  # of v2 only
     del simulated["prr_bound"]  # Linux has no such bound
-    assert found.keys() == simulated.keys()
-    for name, (kind, value) in found.items():
+    assert declared.keys() == simulated.keys()
+    for name, (kind, value) in declared.items():
         units = {"us": 1e-6, "ms": 1e-3}
         if kind == "gain":
             assert float(simulated[name]) == pytest.approx(value / 256, abs=1e-6), name
@@ -207,8 +207,8 @@ def test_unloaded_while_in_use_it_ends_with_its_last_connection(cli: Command) ->
     traffic = Traffic()
     traffic.carry(10)
     assert json.loads(cli("kernel", "unload", "--json").stdout)["held"] is True
-    [held] = json.loads(cli("kernel", "list", "--json").stdout)["controllers"]
-    assert not held["registered"]
+    [controller] = json.loads(cli("kernel", "list", "--json").stdout)["controllers"]
+    assert not controller["registered"]
     traffic.carry(10)
     traffic.close()
 
@@ -264,10 +264,10 @@ except RunError as error:
         assert loader.stdin is not None
         loader.stdin.write("\n")
         loader.stdin.flush()
-    said = sorted(loader.communicate()[0] for loader in loaders)
+    outputs = sorted(loader.communicate()[0] for loader in loaders)
     assert [loader.returncode for loader in loaders] == [0, 0]
-    assert said[0] == ""
-    assert said[1].startswith("paceline_bbr3 is registered already; `paceline kernel unload`")
+    assert outputs[0] == ""
+    assert outputs[1].startswith("paceline_bbr3 is registered already; `paceline kernel unload`")
 
 
 @pytest.mark.usefixtures("kernel")
@@ -330,9 +330,9 @@ def test_a_record_of_live_connections_is_a_run(cli: Command, tmp_path: Path) -> 
     traffic = Traffic()
     traffic.carry(100)
     traffic.close()
-    [said, error] = process.communicate()
+    [output, error] = process.communicate()
     assert process.returncode == 0, error
-    record = json.loads(said)["record"]
+    record = json.loads(output)["record"]
     assert record["incomplete"] is None
     assert record["run"] == str(out)
     run = paceline.Run.read(out)
@@ -362,9 +362,9 @@ def test_a_record_of_live_connections_is_a_run(cli: Command, tmp_path: Path) -> 
 def test_a_killed_recorder_is_forgotten(cli: Command, tmp_path: Path) -> None:
     controller.load({})
     first = recording()
-    refused = cli("kernel", "record", "--duration", "1 s", "--out", tmp_path / "b")
-    assert refused.returncode == 1
-    assert "another `paceline kernel record` is reading" in refused.stderr
+    result = cli("kernel", "record", "--duration", "1 s", "--out", tmp_path / "b")
+    assert result.returncode == 1
+    assert "another `paceline kernel record` is reading" in result.stderr
     first.kill()
     first.communicate()
     [running] = controller.loaded()
@@ -414,14 +414,14 @@ def test_without_privilege_it_says_what_is_missing(
 ) -> None:
     monkeypatch.setattr(controller, "_effective", lambda: 0)
     for call in (["load"], ["unload"], ["list"], ["show", "1"], ["record"]):
-        refused = cli("kernel", *call)
-        assert refused.returncode == 127
-        assert "lacks CAP_" in refused.stderr or "Linux" in refused.stderr
+        result = cli("kernel", *call)
+        assert result.returncode == 127
+        assert "lacks CAP_" in result.stderr or "Linux" in result.stderr
 
 
 @pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize(
-    ("option", "says"),
+    ("option", "message"),
     [
         ("betta=0.1", "did you mean beta?"),
         ("beta=7", "beta is from 0 to 0.996094, not 7"),
@@ -430,7 +430,7 @@ def test_without_privilege_it_says_what_is_missing(
         ("beta", "--set takes OPTION=VALUE"),
     ],
 )
-def test_a_bad_option_is_refused(cli: Command, option: str, says: str) -> None:
-    refused = cli("kernel", "load", "--set", option)
-    assert refused.returncode == 2
-    assert says in refused.stderr
+def test_a_bad_option_is_refused(cli: Command, option: str, message: str) -> None:
+    result = cli("kernel", "load", "--set", option)
+    assert result.returncode == 2
+    assert message in result.stderr

@@ -136,12 +136,12 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], A
         text=True,
     )
     assert process.stdout is not None
-    said = ""
+    output = ""
     for line in process.stdout:
-        said += line
+        output += line
         if line == "}\n":
             break
-    address = urlsplit(json.loads(said)["address"])
+    address = urlsplit(json.loads(output)["address"])
     headers = {"Cookie": f"paceline-{address.port}={address.query.partition('=')[2]}"}
 
     def fetch() -> Any:
@@ -256,8 +256,8 @@ def test_a_run_that_is_killed_leaves_its_rows_to_report(left: Path, cli: Command
 def test_after_a_kill_the_same_place_is_free(left: Path, cli: Command, scenario: Path) -> None:
     result = cli("run", scenario, "--out", "r")
     assert result.returncode == 0, result
-    told = "a killed run left a partial record: `paceline report"
-    assert f"{told} {left / 'r-incomplete'}`" in result.stderr
+    hint = "a killed run left a partial record: `paceline report"
+    assert f"{hint} {left / 'r-incomplete'}`" in result.stderr
     assert (
         paceline.Run.read("r").incomplete,
         paceline.Run.read("r-incomplete").incomplete is None,
@@ -396,10 +396,10 @@ def test_writing_hears_a_signal_and_leaves_what_was_there(tmp_path: Path) -> Non
 def test_golden_traces_hear_a_signal_between_one_and_the_next(cli: Command) -> None:
     """Python runs no handler within one call of the extension, unless that asks for it."""
     root = Path(__file__).parent.parent / "data" / "conformance" / "linux-bbr"
-    heard = []
+    received = []
 
     def interrupt(*_: object) -> None:
-        heard.append(True)
+        received.append(True)
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
@@ -407,5 +407,5 @@ def test_golden_traces_hear_a_signal_between_one_and_the_next(cli: Command) -> N
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  It may come at once.
         signal.setitimer(signal.ITIMER_REAL, 0.001)
         replayed = paceline._paceline.golden_traces(root, lambda _: True)
-    assert heard
+    assert received
     assert replayed is None

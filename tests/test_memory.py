@@ -52,9 +52,9 @@ def test_a_size_without_sense_is_refused(text: str, scenario: Path, cli: Command
 def test_every_verb_that_runs_or_reads_takes_a_limit(cli: Command) -> None:
     verbs = "run sweep claims conformance evaluate report sequence export compare serve"
     for verb in (*verbs.split(), "reference export"):
-        told = " ".join(cli(*verb.split(), "--help").stdout.split())
-        assert "--memory" in told, verb
-        assert "half of the available memory" in told, verb
+        help_text = " ".join(cli(*verb.split(), "--help").stdout.split())
+        assert "--memory" in help_text, verb
+        assert "half of the available memory" in help_text, verb
 
 
 def test_check_counts_the_rows_of_a_run(tmp_path: Path, cli: Command) -> None:
@@ -72,11 +72,11 @@ def test_a_run_beyond_its_limit_ends_and_leaves_nothing(tmp_path: Path, cli: Com
     (tmp_path / "packets.toml").write_text(text)
     result = cli("run", "packets.toml", "--memory", "5 MB", "--quiet")
     assert result.returncode == 1, result
-    told = " ".join(result.stderr.split())
+    errors = " ".join(result.stderr.split())
     # 4167 packets a second, two rows and a half of 69 bytes each.
-    assert "after 6." in told, told
-    assert "of it for `packets`, and may take 5.0 MB" in told
-    assert "choose run.record.packets = false" in told
+    assert "after 6." in errors, errors
+    assert "of it for `packets`, and may take 5.0 MB" in errors
+    assert "choose run.record.packets = false" in errors
     assert not list(tmp_path.rglob("run.json"))
     result = cli("run", "packets.toml", "--memory", "5 MB", "--quiet", "--json")
     assert json.loads(result.stdout)["error"]["kind"] == "memory"
@@ -90,8 +90,8 @@ def test_what_cannot_begin_within_its_limit_is_not_built(tmp_path: Path, cli: Co
     (tmp_path / "many.toml").write_text(text)
     result = cli("run", "many.toml", "--memory", "100 MB", "--quiet")
     assert result.returncode == 1
-    told = " ".join(result.stderr.split())
-    assert "after 0 s the run takes 160 MB of memory, 160 MB of it for `scenario`" in told
+    errors = " ".join(result.stderr.split())
+    assert "after 0 s the run takes 160 MB of memory, 160 MB of it for `scenario`" in errors
     assert not list(tmp_path.rglob("run.json"))
 
 
@@ -115,13 +115,13 @@ def test_runs_side_by_side_share_what_there_is() -> None:
     runs.simulate([job] * 3, lambda index, *_: ended.append(index), threads=2)
     assert sorted(ended[1:]) == [0, 1, 2]
     # One that is too large does not end the others of a sweep.
-    told: list[str] = []
+    messages: list[str] = []
     large = (SCENARIO, "scenario.toml", (("run.sample_interval", "0.01 ms"),), 1)
     runs.simulate(
-        [large, job], lambda *_: None, threads=1, failed=lambda _, message: told.append(message)
+        [large, job], lambda *_: None, threads=1, failed=lambda _, message: messages.append(message)
     )
-    assert len(told) == 1
-    assert "run.sample_interval" in told[0]
+    assert len(messages) == 1
+    assert "run.sample_interval" in messages[0]
 
 
 def test_scenarios_are_read_one_at_a_time_and_as_their_turn_comes() -> None:
@@ -179,10 +179,10 @@ def test_rows_that_are_all_alike_are_not_read(tmp_path: Path, cli: Command) -> N
     for verb in (("report",), ("export", "--format", "csv")):
         result = cli(verb[0], "run", *verb[1:], "--memory", "60 MB")
         assert result.returncode == 2, result
-        told = " ".join(result.stderr.replace("\n", "").split())
-        assert "has 300000 rows" in told, told
-        assert "may be read" in told
-        assert "--memory" in told
+        errors = " ".join(result.stderr.replace("\n", "").split())
+        assert "has 300000 rows" in errors, errors
+        assert "may be read" in errors
+        assert "--memory" in errors
 
 
 def test_containers_say_how_much_is_left(tmp_path: Path) -> None:

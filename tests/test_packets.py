@@ -320,9 +320,9 @@ def test_a_file_that_is_cut_says_so(right: paceline.Run, tmp_path: Path, cli: Co
     (tmp_path / "cut.pcapng").write_bytes(file.read_bytes()[:100_000])
     done = cli("conformance", "cut.pcapng")
     assert "warning: cut.pcapng: the file ends within a packet" in done.stderr
-    told = done.stdout.replace("\n", " ")
-    assert "do not tell whether it is BBRv3 as the draft says: they show only its start" in told
-    assert "do not tell it from bbr" in told
+    output = done.stdout.replace("\n", " ")
+    assert "do not tell whether it is BBRv3 as the draft says: they show only its start" in output
+    assert "do not tell it from bbr" in output
     (drain,) = (line for line in done.stdout.splitlines() if "drain.pacing" in line)
     assert drain.split() == ["drain.pacing", "5.3.2", "0", "not", "seen"]
     assert "warning" not in cli("conformance", "whole.pcapng").stderr
@@ -344,8 +344,8 @@ def test_a_recording_of_the_middle_of_a_flow_breaks_nothing(
     (tmp_path / "middle.pcapng").write_bytes(b"".join(middle))
     done = cli("conformance", "middle.pcapng", "--as", "bbr3")
     assert (done.returncode, "BROKEN" in done.stdout) == (0, False)
-    told = done.stdout.replace("\n", " ")
-    assert "the flow began before the recording: record it from its handshake on" in told
+    output = done.stdout.replace("\n", " ")
+    assert "the flow began before the recording: record it from its handshake on" in output
 
 
 def test_a_folder_of_an_export_and_an_unknown_file_have_hints(

@@ -33,9 +33,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         assert main(arguments) in (0, 3), arguments
     names = {"joint": "joint.html", "claims": "claims/claims.html"}
     names["evaluation"] = "evaluation/evaluation.html"
-    found = {page: place / name for page, name in names.items()}
-    assert all(path.is_file() for path in found.values())
-    return found
+    places = {page: place / name for page, name in names.items()}
+    assert all(path.is_file() for path in places.values())
+    return places
 
 
 @pytest.fixture(params=["joint", "claims", "evaluation"])

@@ -75,11 +75,11 @@ def test_the_options_of_a_lesson_make_its_change(lesson: dict[str, Any]) -> None
 def test_a_lesson_run_on_the_command_line_says_what_to_change_and_to_compare(
     cli: Command,
 ) -> None:
-    said = cli("run", "lessons/4-startup").stderr
-    assert "Change: Set the gain to 1.5." in said
-    assert "--set flows.0.cc.startup_pacing_gain=1.5\n" in said
-    assert "Question: What does a smaller gain cost? Nothing / Time until" in said
-    assert "Compare: full rate, here 840.0 ms" in said
+    output = cli("run", "lessons/4-startup").stderr
+    assert "Change: Set the gain to 1.5." in output
+    assert "--set flows.0.cc.startup_pacing_gain=1.5\n" in output
+    assert "Question: What does a smaller gain cost? Nothing / Time until" in output
+    assert "Compare: full rate, here 840.0 ms" in output
     assert "Compare: goodput of flow 0, here " in cli("run", "lessons/7-with-cubic").stderr
     listed = cli("list", "scenarios", "lessons/7-with-cubic").stdout
     assert """--set 'path.queue.size="8 bdp"'""" in listed
@@ -140,8 +140,8 @@ def test_each_lesson_runs_in_the_page_with_the_native_numbers(page: browser.Brow
             assert page.evaluate("document.body.dataset.digest") == paceline.run(text).digest
             assert page.evaluate("document.body.dataset.native") == "equal"
         click(page, f"#lesson li:nth-child(2) button:nth-of-type({lesson['right'] + 1})")
-        said = page.evaluate("document.querySelector('#lesson [role=status]').textContent")
-        assert said.startswith("Right."), said
+        status = page.evaluate("document.querySelector('#lesson [role=status]').textContent")
+        assert status.startswith("Right."), status
         # The picture compares with the previous run.
         assert "previous run" in page.evaluate("document.querySelector('#numbers').textContent")
         assert page.evaluate("document.querySelectorAll('#plots canvas').length") == 4
@@ -177,10 +177,10 @@ def test_the_editor_completes_keys_and_words(page: browser.Browser) -> None:
         page.evaluate(f"{EDITOR}.value = {text!r}; {EDITOR}.focus()")
         page.evaluate(f"{EDITOR}.setSelectionRange({len(text)}, {len(text)})")
         page.evaluate(f"{EDITOR}.dispatchEvent(new Event('input'))")
-        found: list[str] = page.evaluate(
+        completions: list[str] = page.evaluate(
             "[...document.querySelectorAll('#completions li b')].map((e) => e.textContent)"
         )
-        return found
+        return completions
 
     assert options("[pa") == ["path"]
     assert options("[run.rec") == ["record"]
@@ -221,9 +221,9 @@ def test_a_problem_is_shown_with_its_line_and_the_page_stays_alive(page: browser
     good = page.evaluate(f"{EDITOR}.value")
     type_in(page, good.replace('cc = "bbr3"', 'cc = "bbr9"'))
     page.wait("document.body.dataset.problems === '1'")
-    said = page.evaluate("document.querySelector('#problems').textContent")
-    assert said.startswith("line "), said
-    assert "bbr9" in said
+    problems = page.evaluate("document.querySelector('#problems').textContent")
+    assert problems.startswith("line "), problems
+    assert "bbr9" in problems
     click(page, "#problems button")
     assert "bbr9" in page.evaluate("getSelection().toString()")
     # Too large for a page: said before anything runs.
@@ -262,8 +262,8 @@ def test_a_link_holds_the_scenario_and_a_hostile_one_runs_nothing(page: browser.
       return btoa(Array.from(octets, (octet) => String.fromCharCode(octet)).join(''));
     })()""")
     letters = bomb.replace("+", "-").replace("/", "_").replace("=", "")
-    for said in (link[: len(link) // 2], f"{PAGE.as_uri()}#scenario=!!", "#scenario=" + letters):
-        page.open(said if said.startswith("file") else PAGE.as_uri() + said)
+    for address in (link[: len(link) // 2], f"{PAGE.as_uri()}#scenario=!!", "#scenario=" + letters):
+        page.open(address if address.startswith("file") else PAGE.as_uri() + address)
         page.wait("document.body.dataset.ready")
         page.wait("document.querySelector('#problems').textContent.includes('cannot be read')")
         assert page.evaluate("document.body.dataset.state") is None
@@ -356,7 +356,7 @@ def test_a_controller_in_javascript_decides_as_the_same_one_in_python(
 @needs_page
 def test_what_is_wrong_with_a_controller_is_said_with_its_line(page: browser.Browser) -> None:
     type_in(page, TWO)
-    for code, said in (
+    for code, message in (
         (
             """
             export default class {
@@ -372,7 +372,7 @@ def test_what_is_wrong_with_a_controller_is_said_with_its_line(page: browser.Bro
         ("export default class { on_ack( }", "the controller cannot be loaded: SyntaxError"),
         ("export const beta = 0.5;", "export default class"),
     ):
-        assert said in run_own(page, code), code
+        assert message in run_own(page, code), code
     # One that loops is stopped, and the page is as before.
     page.evaluate(f"{OWN}.value = 'export default class {{ on_ack() {{ for (;;); }} }}'")
     click(page, "#run")

@@ -88,8 +88,8 @@ def test_check_shows_what_is_drawn(cli: Command, tmp_path: Path) -> None:
     assert "path.queue.size, 8 draws: " in result.stderr
     one = cli("check", "x.toml", "--set", "sweep.draws=1")
     assert "path.rate, 1 draw: " in one.stderr
-    said = json.loads(cli("check", "x.toml", "--json").stdout)
-    assert [axis["drawn"] for axis in said["sweep"]["axes"]] == [True]
+    answer = json.loads(cli("check", "x.toml", "--json").stdout)
+    assert [axis["drawn"] for axis in answer["sweep"]["axes"]] == [True]
     swept = cli("sweep", "x.toml", "--out", "s")
     assert swept.returncode == 0, swept.stderr
     assert "8 draws x 2 seeds" in swept.stdout

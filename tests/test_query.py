@@ -112,9 +112,9 @@ HOSTILE = [
 def test_what_asks_for_more_than_the_tables_is_refused(text: str) -> None:
     with pytest.raises(QueryError) as error:
         Query.read(text)
-    said = str(error.value)
-    assert said.isprintable()
-    assert len(said) < 400
+    message = str(error.value)
+    assert message.isprintable()
+    assert len(message) < 400
 
 
 @pytest.mark.parametrize(
@@ -251,13 +251,13 @@ def test_a_query_goes_through_its_tables_so_often_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("WITH flows AS (SELECT 1 AS a FROM queue) SELECT a FROM flows", "another table"),
         ("WITH x AS (SELECT 1 AS a), x AS (SELECT 2 AS a) SELECT a FROM x", "another table"),
         ("SELECT a FROM (WITH x AS (SELECT 1 AS a) SELECT a FROM x) AS y", "only at its start"),
     ],
 )
-def test_a_name_means_one_table(text: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said):
+def test_a_name_means_one_table(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
         Query.read(text)

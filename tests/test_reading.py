@@ -192,13 +192,13 @@ def test_controllers_kernels_and_claims_are_regular_files(
         ("vm", "prepare", "--kernel", "odd"),
         ("claims", "--claims", "odd"),
     ):
-        refused = cli(*arguments)
-        assert refused.returncode == 2
-        assert "not a regular file" in refused.stderr
+        result = cli(*arguments)
+        assert result.returncode == 2
+        assert "not a regular file" in result.stderr
 
 
 def test_a_folder_without_claims_is_refused(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
-    refused = cli("claims", "--claims", "none")
-    assert refused.returncode == 2
-    assert "none has no claims" in refused.stderr
+    result = cli("claims", "--claims", "none")
+    assert result.returncode == 2
+    assert "none has no claims" in result.stderr

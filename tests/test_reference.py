@@ -60,10 +60,10 @@ def test_a_list_says_what_each_trace_shows(cli: Command) -> None:
     for row in rows.values():
         assert row["about"]
         _paceline.check(Path(row["path"]).read_text(), row["path"])
-    said = cli("reference", "list", "03", "b1").stdout
-    assert "b1-20M-100ms" in said
-    assert "A.3" in said
-    assert "2 references" in said
+    output = cli("reference", "list", "03", "b1").stdout
+    assert "b1-20M-100ms" in output
+    assert "A.3" in output
+    assert "2 references" in output
 
 
 def test_two_exports_give_equal_bytes_and_a_manifest_names_them(cli: Command) -> None:
@@ -125,12 +125,12 @@ def test_a_mistyped_reference_is_told_the_nearest(cli: Command) -> None:
 def test_a_scenario_that_is_wrong_is_explained(cli: Command, tmp_path: Path) -> None:
     path = tmp_path / "conformance" / FOLDER.name / "x.toml"
     path.parent.mkdir(parents=True)
-    for text, said in ((b"about = 5\n", "`schema` is missing"), (b"\xff", "can't decode")):
+    for text, message in ((b"about = 5\n", "`schema` is missing"), (b"\xff", "can't decode")):
         path.write_bytes(text)
         for words in (("reference", "export"), ("compare", "a", "reference:x")):
             done = cli(*words)
             assert done.returncode == 2
-            assert said in done.stderr
+            assert message in done.stderr
             assert "x.toml" in done.stderr
 
 
@@ -168,8 +168,8 @@ def test_a_run_without_states_is_compared_by_its_packets(
         (file,) = export([made], "qlog", tmp_path / "log", force=True)
         lines = file.read_text().splitlines(keepends=True)
         text = "".join(line for line in lines if "congestion_state" not in line)
-        told = r', "latest_rtt": [^,}]*|"latest_rtt": [^,}]*, '
-        file.write_text(text if rtt else re.sub(told, "", text))
+        key = r', "latest_rtt": [^,}]*|"latest_rtt": [^,}]*, '
+        file.write_text(text if rtt else re.sub(key, "", text))
         return paceline.Run.capture(file)
 
     reference = baselines["b4"]
@@ -201,11 +201,11 @@ def flat(rate: float, count: int = 40) -> tuple[int, list[Round]]:
 
 def test_a_rate_that_falls_in_cruise_is_called_a_decay() -> None:
     decaying = [Round(nth * RTT, 1e7 * 0.99**nth, RTT) for nth in range(40)]
-    (said,) = by_packets(STEADY, flat(1e7), (0, decaying), RTT)
-    assert said.startswith(
+    (difference,) = by_packets(STEADY, flat(1e7), (0, decaying), RTT)
+    assert difference.startswith(
         "in the reference's ProbeBW_CRUISE, 300.0 ms to 2.100 s, its rate decays"
     )
-    assert said.endswith("; the reference keeps 10.00 Mbit/s")
+    assert difference.endswith("; the reference keeps 10.00 Mbit/s")
     assert by_packets(STEADY, flat(1e7), flat(1e7), RTT) == []
     # One that is lower, and stays so, does not decay.
     (lower,) = by_packets(STEADY, flat(1e7), flat(0.92e7), RTT)
@@ -234,19 +234,19 @@ def test_a_rate_that_falls_in_cruise_is_called_a_decay() -> None:
 def test_a_first_flight_does_not_reach_a_rate() -> None:
     first = [1e7, 1e6, 2e6, 4e6, 8e6]
     rows = [Round(n * RTT, first[n] if n < len(first) else 1e7, RTT) for n in range(40)]
-    (said,) = by_packets(STEADY, flat(1e7), (0, rows), RTT)
-    assert said.startswith("it delivers 90 % of the reference's 10.00 Mbit/s 5.0 RTTs later")
+    (difference,) = by_packets(STEADY, flat(1e7), (0, rows), RTT)
+    assert difference.startswith("it delivers 90 % of the reference's 10.00 Mbit/s 5.0 RTTs later")
 
 
 def test_states_that_differ_by_a_draw_are_no_departure() -> None:
     def walk(cruise: float, *after: str) -> list[Stay]:
         cruise_ns, t = int(cruise * 1e9), int(0.5e9)
         steps = [("Startup", t), ("ProbeBW_CRUISE", cruise_ns), *((s, RTT) for s in after)]
-        found, at = [], 0
+        stays_, at = [], 0
         for state, lasts in steps:
-            found.append(Stay(state, at, lasts))
+            stays_.append(Stay(state, at, lasts))
             at += lasts
-        return found
+        return stays_
 
     ours = walk(2.4, "ProbeBW_REFILL", "ProbeBW_UP", "ProbeRTT")
     # The end of a Cruise is drawn from a second.
@@ -273,5 +273,5 @@ def test_compare_takes_a_baseline(cli: Command) -> None:
     assert answer["old"] == "reference:b3"
     assert answer["departs"] == "the first 3 states are the same, each within one RTT"
     assert cli("run", case, *given, "--set", "flows.0.cc=quinn:bbr", "--out", "q").returncode == 0
-    told = json.loads(cli("compare", "q", "reference:b3", "--json").stdout)["departs"]
-    assert told.startswith("the record has no BBR states; by its packets, ")
+    departures = json.loads(cli("compare", "q", "reference:b3", "--json").stdout)["departs"]
+    assert departures.startswith("the record has no BBR states; by its packets, ")

@@ -49,9 +49,9 @@ class Page(HTMLParser):
 
 
 def data_of(page: str) -> dict[str, Any]:
-    found = re.search(r'id="data">([^<]*)<', page)
-    assert found is not None
-    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    match = re.search(r'id="data">([^<]*)<', page)
+    assert match is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(match[1])))
     return data
 
 
@@ -130,9 +130,9 @@ def test_a_change_of_the_path_is_marked_and_told(run: paceline.Run) -> None:
     assert marks == [(1.0, None, "rate 10.00 Mbit/s to 5.000 Mbit/s")]
     capacity = slower.overview()[0].references[0].values
     assert capacity == [10.0] * 10 + [5.0] * 10
-    told = [event.text for event in slower.happenings() if event.flow == 0]
-    assert told[0] == "start"
-    assert "state Startup to Drain" in told
+    texts = [event.text for event in slower.happenings() if event.flow == 0]
+    assert texts[0] == "start"
+    assert "state Startup to Drain" in texts
     assert "rate 10.00 Mbit/s to 5.000 Mbit/s" in {event.text for event in slower.happenings()}
 
 
@@ -226,12 +226,12 @@ def test_a_click_says_what_limited_each_flow(shown: browser.Browser) -> None:
         over.dispatchEvent(new MouseEvent(type, at));
     })()""")
     # The middle, to the pixel.
-    said = shown.evaluate("why.querySelector('h3').textContent")
-    assert said in ("At 0.999 s", "At 1.000 s", "At 1.001 s")
+    heading = shown.evaluate("why.querySelector('h3').textContent")
+    assert heading in ("At 0.999 s", "At 1.000 s", "At 1.001 s")
     rows = shown.evaluate("[...why.querySelectorAll('tbody tr')].map((row) => row.innerText)")
     assert len(rows) == 2
     assert all("pacing rate" in row or "congestion window" in row for row in rows)
-    assert shown.evaluate("`At ${moment.value} s`") == said
+    assert shown.evaluate("`At ${moment.value} s`") == heading
     # The keyboard reaches any moment; its digits do not zoom.
     shown.evaluate("moment.focus(); moment.select()")
     shown.type("0.5")
@@ -313,12 +313,12 @@ def test_of_too_many_packets_the_first_are_told(
     with_packets: paceline.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packets, "MOST", 1000)
-    told = packets.of_flows(with_packets, [0, 1])
-    assert 900 < sum(len(flow["t_us"]) for flow in told.values()) <= 1000
-    until = told[0]["until"]
+    packets_ = packets.of_flows(with_packets, [0, 1])
+    assert 900 < sum(len(flow["t_us"]) for flow in packets_.values()) <= 1000
+    until = packets_[0]["until"]
     assert until is not None
     assert 0 < until < 2
-    assert all(sum(flow["t_us"]) <= until * 1e6 for flow in told.values())
+    assert all(sum(flow["t_us"]) <= until * 1e6 for flow in packets_.values())
 
 
 @needs_browser
@@ -335,11 +335,11 @@ def test_zoomed_in_each_packet_is_drawn(with_packets: paceline.Run, tmp_path: Pa
     )
     assert flow.height > 0
     page.wait(f"document.querySelector('#packets').dataset.visible === '{flow.height}'")
-    said = "document.querySelector('#packets .note').innerText"
-    assert page.evaluate(said).startswith(f"Each of {flow.height} packets in view is drawn.")
+    note = "document.querySelector('#packets .note').innerText"
+    assert page.evaluate(note).startswith(f"Each of {flow.height} packets in view is drawn.")
     page.evaluate("plots.dispatchEvent(new KeyboardEvent('keydown', { key: '0', bubbles: true }))")
     page.wait(f"document.querySelector('#packets').dataset.visible !== '{flow.height}'")
-    assert "drawn as their outline" in page.evaluate(said)
+    assert "drawn as their outline" in page.evaluate(note)
     assert page.errors == []
     page.close()
 

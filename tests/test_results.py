@@ -30,8 +30,8 @@ path.rate = ["5 Mbit/s", "10 Mbit/s"]
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def ran(result: Any) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def ran(result: Any) -> dict[str, Any]:
     return value
 
 
-def refused(result: Any, says: str = "is left unchanged") -> None:
+def refused(result: Any, message: str = "is left unchanged") -> None:
     assert result.returncode == 2, result.stdout
-    assert says in result.stderr
+    assert message in result.stderr
     assert "hint: " in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -92,9 +92,9 @@ def test_the_same_run_is_shown_and_not_run(
     assert again.pop("reused") is True
     again["engine"] = first["engine"]
     assert again == first
-    told = cli("run", scenario)
-    assert told.stdout == plain.stdout
-    assert "already exists" in told.stderr
+    result = cli("run", scenario)
+    assert result.stdout == plain.stdout
+    assert "already exists" in result.stderr
     assert tree(tmp_path / "runs") == before
     # A bound is held against what is there.
     assert ran(cli("run", scenario, "--report", "--json"))["reports"]
@@ -136,8 +136,8 @@ def test_a_damaged_record_is_told_before_anything_is_run(
 ) -> None:
     for options in ((), ("--repeats", 2)):
         out = tmp_path / ran(cli("run", scenario, *options, "--json"))["out"]
-        said = (out / "seed-4" if options else out) / "run.json"
-        said.write_bytes(said.read_bytes()[:100])
+        record = (out / "seed-4" if options else out) / "run.json"
+        record.write_bytes(record.read_bytes()[:100])
     request.getfixturevalue("no_engine")
     for options in ((), ("--repeats", 2)):
         refused(cli("run", scenario, *options), "run.json")
@@ -205,8 +205,8 @@ def test_controllers_whose_names_differ_in_a_sign_have_a_folder_each(
     text = SCENARIO.replace("seed = 3", 'seed = 3\ncompare = ["ledbat", "ledbat++"]')
     scenario.write_text(text)
     value = ran(cli("run", scenario, "--json"))
-    found = [json.loads((tmp_path / c["out"] / "run.json").read_text()) for c in value["compare"]]
-    assert [run["flows"][0]["cc"] for run in found] == ["ledbat", "ledbat++"]
+    records = [json.loads((tmp_path / c["out"] / "run.json").read_text()) for c in value["compare"]]
+    assert [run["flows"][0]["cc"] for run in records] == ["ledbat", "ledbat++"]
     assert ran(cli("run", scenario, "--json"))["reused"] is True
 
 
@@ -422,8 +422,8 @@ def bounded() -> Iterator[Bounded]:
         def call(folder: Path, size: int, *arguments: object) -> Result:
             line = json.dumps([str(folder), size, [str(argument) for argument in arguments]])
             print(line, file=stdin, flush=True)
-            code, said = json.loads(stdout.readline())
-            return Result(code, "", said)
+            code, output = json.loads(stdout.readline())
+            return Result(code, "", output)
 
         yield call
 
@@ -479,8 +479,8 @@ def start(folder: Path, *arguments: object) -> subprocess.Popen[bytes]:
 
 
 def end(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    said, _ = process.communicate(timeout=120)
-    return process.returncode, said.decode()
+    output, _ = process.communicate(timeout=120)
+    return process.returncode, output.decode()
 
 
 @pytest.mark.parametrize(
@@ -501,10 +501,10 @@ def test_repeats_that_were_stopped_go_on(
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(number)
-    ended, said = end(process)
-    assert ended == code, said
-    assert "finished runs are kept" in said
-    assert "Traceback" not in said
+    ended, output = end(process)
+    assert ended == code, output
+    assert "finished runs are kept" in output
+    assert "Traceback" not in output
     (out,) = (tmp_path / "runs").iterdir()
     kept = {path: path.stat().st_mtime_ns for path in out.rglob("run.json")}
     assert 5 <= len(kept) < 40
@@ -523,7 +523,7 @@ def test_repeats_that_were_stopped_go_on(
 def test_two_that_run_the_same_at_once_both_end_well(scenario: Path, tmp_path: Path) -> None:
     processes = [start(tmp_path, "run", scenario, "--repeats", "20") for _ in range(2)]
     for process in processes:
-        code, said = end(process)
-        assert code == 0, said
+        code, output = end(process)
+        assert code == 0, output
     (out,) = (tmp_path / "runs").iterdir()
     assert len(list(out.glob("seed-*"))) == 20

@@ -42,11 +42,11 @@ def floor(module: str) -> int | None:
 
 
 def modules() -> dict[str, Path]:
-    found = {}
+    modules_ = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        modules_[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules_
 
 
 def imported(path: Path) -> Iterator[str]:

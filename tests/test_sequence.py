@@ -169,9 +169,9 @@ def test_five_runs_over_each_other(five: list[paceline.Run]) -> None:
     (ax,) = figure.axes
     legend = ax.get_legend()
     assert legend is not None
-    said = [text.get_text() for text in legend.get_texts()]
-    assert said[:5] == [run.flows["label"][0] for run in five]
-    assert said[6:] == ["transmit", "ACK", "receive window"]
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[:5] == [run.flows["label"][0] for run in five]
+    assert labels[6:] == ["transmit", "ACK", "receive window"]
     assert ax.get_xlabel() == "Time (s)"
     assert ax.get_ylabel() == "Sequence number (MB)"
     thick = [c for c in ax.collections if isinstance(c, LineCollection)]
@@ -188,8 +188,8 @@ def test_losses_and_retransmissions_are_marked(recorded: paceline.Run) -> None:
     ax = draw([recorded], flow=0).axes[0]
     legend = ax.get_legend()
     assert legend is not None
-    said = [text.get_text() for text in legend.get_texts()]
-    assert said == [
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == [
         "transmit", "retransmit", "drop", "ACK", "SACK block", "receive window (above)",
     ]  # fmt: skip
     trace = traces([recorded], 0)[0]
