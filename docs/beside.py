@@ -67,7 +67,7 @@ class Subject:
 
 def subjects() -> list[Subject]:
     """Return Linux's BBRv3, the BBR of each stack, and ours over that stack."""
-    found = [
+    known = [
         Subject(
             "bbr3-linux",
             "Linux's BBRv3 over our transport.",
@@ -78,15 +78,15 @@ def subjects() -> list[Subject]:
         for name in (name for name in stack.controllers if "bbr" in name):
             cc = f"{stack.name}:{name}"
             cause = f" [Why]({CAUSES[cc]})." if cc in CAUSES else ""
-            found.append(Subject(cc, f"Version: {stack.version}.{cause}", {"cc": cc}))
+            known.append(Subject(cc, f"Version: {stack.version}.{cause}", {"cc": cc}))
         if stack.name in BUILT_IN:
             about = (
                 f"Our `bbr3` in place of {stack.name}'s own BBR: what the transport alone changes."
             )
-            found.append(
+            known.append(
                 Subject(f"bbr3 over {stack.name}", about, {"cc": "bbr3", "stack": stack.name})
             )
-    return found
+    return known
 
 
 def beside(subject: Subject, reference: Reference) -> paceline.Run:
@@ -172,15 +172,15 @@ def strip(axis: Axes, run: paceline.Run, name: str, end: float) -> dict[str, Non
     axis.grid(visible=False)
     for side in axis.spines.values():
         side.set_visible(False)
-    found = stays(run)
-    for stay in found:
+    stays_ = stays(run)
+    for stay in stays_:
         begin = stay.enter_ns / 1e9
         lasts = end - begin if stay.lasts_ns is None else stay.lasts_ns / 1e9
         axis.axvspan(begin, begin + lasts, color=state_colour(stay.state), linewidth=0)
     axis.set_ylim(0, 1)
-    if not found:
+    if not stays_:
         axis.text(end / 2, 0.5, "no states known", ha="center", va="center", color=NEUTRAL)
-    return dict.fromkeys(stay.state for stay in found)
+    return dict.fromkeys(stay.state for stay in stays_)
 
 
 def lines(axis: Axes, suffix: str, both: Sequence[tuple[int, Sequence[Round]]]) -> None:

@@ -42,10 +42,10 @@ def _count(mean: float) -> Draw:
     """Return a count: events of a rate in a unit of time."""
 
     def draw(source: random.Random) -> float:
-        found, at = 0, source.expovariate(mean)
+        count, at = 0, source.expovariate(mean)
         while at < 1:
-            found, at = found + 1, at + source.expovariate(mean)
-        return found
+            count, at = count + 1, at + source.expovariate(mean)
+        return count
 
     return draw
 
@@ -66,13 +66,13 @@ NULLS: dict[str, Draw] = {
 
 def coverage(draw: Draw, mean: float, count: int, samples: int, what: str = "") -> float:
     """Return the share of intervals that hold the mean, or the median."""
-    source, held = random.Random(count), 0
+    source, covered = random.Random(count), 0
     for _ in range(samples):
-        found = aggregate([draw(source) for _ in range(count)])
-        assert found is not None
-        low, high = found[f"{what}low"], found[f"{what}high"]  # type: ignore[literal-required]
-        held += low <= mean <= high
-    return held / samples
+        statistics = aggregate([draw(source) for _ in range(count)])
+        assert statistics is not None
+        low, high = statistics[f"{what}low"], statistics[f"{what}high"]  # type: ignore[literal-required]
+        covered += low <= mean <= high
+    return covered / samples
 
 
 def _side(
@@ -96,24 +96,24 @@ def _side(
 
 def alarms(draw: Draw, count: int, points: int, *, same: bool, samples: int) -> float:
     """Return the share of comparisons without a true difference that find one."""
-    source, found = random.Random(count), 0
+    source, alarms_ = random.Random(count), 0
     for _ in range(samples):
         old = _side("old", [draw], points, range(count), source)
         seeds = range(count) if same else range(count, 2 * count)
         new = _side("new", [draw], points, seeds, source)
-        found += any(f.verdict in ("better", "worse") for f in compare(old, new, tolerance=0))
-    return found / samples
+        alarms_ += any(f.verdict in ("better", "worse") for f in compare(old, new, tolerance=0))
+    return alarms_ / samples
 
 
 def power(shift: float, count: int, *, same: bool, samples: int) -> float:
     """Return the share of comparisons that find a difference in standard deviations."""
-    source, found = random.Random(count), 0
+    source, detected = random.Random(count), 0
     for _ in range(samples):
         old = _side("old", [lambda s: s.gauss(10, 1)], 1, range(count), source)
         seeds = range(count) if same else range(count, 2 * count)
         new = _side("new", [lambda s: s.gauss(10 + shift, 1)], 1, seeds, source)
-        found += any(f.verdict == "worse" for f in compare(old, new, ["queue_p95_ns"]))
-    return found / samples
+        detected += any(f.verdict == "worse" for f in compare(old, new, ["queue_p95_ns"]))
+    return detected / samples
 
 
 def _row(cells: Sequence[object]) -> str:
@@ -195,9 +195,9 @@ def tables(samples: int) -> dict[str, str]:
         }
 
 
-def written(page: str, found: dict[str, str]) -> str:
+def written(page: str, tables: dict[str, str]) -> str:
     """Return the page with its tables."""
-    for name, table in found.items():
+    for name, table in tables.items():
         head, _, rest = page.partition(f"<!-- {name} -->\n")
         _, _, tail = rest.partition("<!-- end -->\n")
         page = f"{head}<!-- {name} -->\n{table}<!-- end -->\n{tail}"

@@ -102,7 +102,7 @@ class Shares:
 @cache
 def measure() -> dict[str, Shares]:
     """Replay every trace; the shares by kind of trace."""
-    found = {"paths": Shares(), "scripts": Shares()}
+    shares = {"paths": Shares(), "scripts": Shares()}
     with tempfile.TemporaryDirectory() as folder:
         replay, trace = Path(folder) / "replay", Path(folder) / "trace"
         source = ROOT / "linux" / "kernel" / "replay.c"
@@ -116,26 +116,26 @@ def measure() -> dict[str, Shares]:
                     [replay, "stock"], stdin=standard_input, capture_output=True, check=True
                 ).stdout
             kind = "scripts" if path.name.startswith("script_") else "paths"
-            found[kind].add(text.decode(), got.decode())
-    return found
+            shares[kind].add(text.decode(), got.decode())
+    return shares
 
 
 def page(table: Callable[[list[str], list[list[str]]], str]) -> str:
     """Write the page."""
-    found = measure()
-    paths, scripts = found["paths"], found["scripts"]
+    measured = measure()
+    paths, scripts = measured["paths"], measured["scripts"]
     inputs = [
         [
             f"`{name}`",
-            says,
+            rule,
             str(paths.inputs[name].count),
             str(paths.inputs[name]),
             str(paths.inputs[name].most),
             str(scripts.inputs[name]),
         ]
-        for name, says in (OF_ACK | OF_LOST).items()
+        for name, rule in (OF_ACK | OF_LOST).items()
     ]
-    acks = {kind: shares.states["cwnd"].count for kind, shares in found.items()}
+    acks = {kind: shares.states["cwnd"].count for kind, shares in measured.items()}
     states = []
     for name, share in sorted(paths.states.items()):
         other = scripts.states[name]

@@ -44,10 +44,10 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def listed(what: str) -> list[dict[str, Any]]:
     """Read what `paceline list` says."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         main(["list", what, "--json"])
-    items: list[dict[str, Any]] = json.loads(said.getvalue())[what]
+    items: list[dict[str, Any]] = json.loads(output.getvalue())[what]
     return items
 
 
@@ -275,10 +275,10 @@ def _signature(name: str, thing: Any) -> str:
     ):
         return ""
     try:
-        found = inspect.signature(thing)
+        signature = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    return f"```text\n{name}{found}\n```\n\n"
+    return f"```text\n{name}{signature}\n```\n\n"
 
 
 PAGES = {

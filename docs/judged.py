@@ -60,18 +60,20 @@ def column(flows: list[dict[str, Any]]) -> dict[str, str]:
         for check in flow["checks"]:
             cells.setdefault(check["id"], Counter())[check["verdict"]] += 1
     shown = {id_: f"{of['held']} · {of['broken']}" for id_, of in cells.items()}
-    told = [flow["states_share"] for flow in flows if flow["states_share"] is not None]
-    shown["states"] = f"{100 * sum(told) / len(told):.0f} %" if told else "not told"
+    shares = [flow["states_share"] for flow in flows if flow["states_share"] is not None]
+    shown["states"] = f"{100 * sum(shares) / len(shares):.0f} %" if shares else "not told"
     return shown
 
 
-def packets(found: dict[str, Any]) -> str:
+def packets(verdicts: dict[str, Any]) -> str:
     """Write how each controller's packets were judged."""
-    columns = {name: column(said["flows"]) for name, said in found.items()}
+    columns = {name: column(verdict["flows"]) for name, verdict in verdicts.items()}
     rows = list(dict.fromkeys(id_ for shown in columns.values() for id_ in shown))
     rows.sort(key=lambda id_: id_ == "states")
-    heads = [f"`{name}` as {said['flows'][0]['judged_as']}" for name, said in found.items()]
-    lines = [[f"`{row}`", *(columns[name].get(row, "") for name in found)] for row in rows]
+    heads = [
+        f"`{name}` as {verdict['flows'][0]['judged_as']}" for name, verdict in verdicts.items()
+    ]
+    lines = [[f"`{row}`", *(columns[name].get(row, "") for name in verdicts)] for row in rows]
     return (
         "## Judged by their packets\n\n"
         "`paceline conformance NAME` runs a controller on the draft's six baselines and twelve "
@@ -94,14 +96,14 @@ def cell(evidence: str, verdict: str) -> str:
     return f"**fail** ({which})" if verdict == "fail" else verdict
 
 
-def cases(found: dict[str, Any]) -> str:
+def cases(verdicts: dict[str, Any]) -> str:
     """Write how each controller's draft cases ended."""
     rows: dict[str, dict[str, str]] = {}
-    for name, said in found.items():
-        for case in said["cases"]:
+    for name, verdict in verdicts.items():
+        for case in verdict["cases"]:
             rows.setdefault(case["id"], {})[name] = cell(case["evidence"], case["verdict"])
-    heads = ["case", *(f"`{name}`" for name in found)]
-    lines = [[id_, *(of.get(name, "") for name in found)] for id_, of in rows.items()]
+    heads = ["case", *(f"`{name}`" for name in verdicts)]
+    lines = [[id_, *(of.get(name, "") for name in verdicts)] for id_, of in rows.items()]
     return (
         "## The draft's test cases\n\n"
         "`paceline conformance NAME` runs the test cases of draft-ietf-ccwg-bbr-06, appendix A, on "
@@ -118,9 +120,9 @@ def parts() -> None:
     bring(given)
     names = [f"{stack.name}:{name}" for stack in guests.stacks() for name in stack.controllers]
     theirs = [name for name in names if "bbr" in name]
-    found = {name: judged(name, given) for name in (*OURS, *theirs)}
-    PACKETS.write_text(packets(found))
-    CASES.write_text(cases({name: found[name] for name in theirs}))
+    verdicts = {name: judged(name, given) for name in (*OURS, *theirs)}
+    PACKETS.write_text(packets(verdicts))
+    CASES.write_text(cases({name: verdicts[name] for name in theirs}))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class Panel:
     more: Callable[[Axes, Result], None] = lambda axes, result: None
     figures: tuple[str, ...] = ()
 
-    def asked(self, claim: Claim) -> Claim:
+    def with_queries(self, claim: Claim) -> Claim:
         """Return the claim with only the runs that this panel needs."""
         picture = Picture(
             kind="time" if self.time else "sweep",
@@ -495,7 +495,7 @@ def main(names: list[str]) -> None:
     known = load(ROOT / "data" / "claims")
     OUT.mkdir(exist_ok=True)
     for name in names or SHEETS:
-        claims = [panel.asked(find(known, [panel.claim])[0]) for panel in SHEETS[name]]
+        claims = [panel.with_queries(find(known, [panel.claim])[0]) for panel in SHEETS[name]]
         results = Campaign(claims).verify().results
         path = OUT / f"{name}.svg"
         write(sheet(SHEETS[name], results), path, "svg")

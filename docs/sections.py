@@ -67,23 +67,23 @@ def own_source(path: Path) -> str:
 
 def mentions() -> list[Mention]:
     """Collect every section that the code names."""
-    found = []
+    mentions_ = []
     for crate in CRATES:
         for path in sorted((ROOT / "crates" / crate).rglob("*.rs")):
-            found += in_file(path)
-    return found
+            mentions_ += in_file(path)
+    return mentions_
 
 
 def in_file(path: Path) -> list[Mention]:
     """Collect the sections that a file names, each with the item it stands in or before."""
     own, lines = own_source(path), path.read_text().splitlines()
     tests = "tests" in path.parts or path.stem == "tests"
-    name, found = path.as_posix().removeprefix(f"{ROOT}/"), []
+    name, mentions_ = path.as_posix().removeprefix(f"{ROOT}/"), []
     item, waiting = "", []
 
     def settle(kind: str) -> None:
         for source, number, line in waiting:
-            found.append(Mention(source, number, name, line, kind, tests))
+            mentions_.append(Mention(source, number, name, line, kind, tests))
         waiting.clear()
 
     for at, text in enumerate(lines, 1):
@@ -99,44 +99,44 @@ def in_file(path: Path) -> list[Mention]:
             settle(f"{item}.{field[1]}" if lines[at - 2].strip().startswith("///") else item)
         elif text.strip() and not text.strip().startswith("#["):
             settle(item)
-    return found
+    return mentions_
 
 
-def named(said: str, own: str) -> list[tuple[str, str]]:
+def named(text: str, own: str) -> list[tuple[str, str]]:
     """Find the sections that a line names."""
-    found = []
-    for whole in NAMED.finditer(said):
-        found += [(whole[1], number) for number in re.findall(NUMBER, whole[2])]
-    for whole in OF.finditer(said):
-        found += [(whole[2], number) for number in re.findall(NUMBER, whole[1])]
-    rest = OF.sub(" ", NAMED.sub(" ", said))
+    pairs = []
+    for whole in NAMED.finditer(text):
+        pairs += [(whole[1], number) for number in re.findall(NUMBER, whole[2])]
+    for whole in OF.finditer(text):
+        pairs += [(whole[2], number) for number in re.findall(NUMBER, whole[1])]
+    rest = OF.sub(" ", NAMED.sub(" ", text))
     if own:
         for alone in ALONE.finditer(rest):
-            found += [(own, number) for number in re.findall(DOTTED, alone[0])]
-    return found
+            pairs += [(own, number) for number in re.findall(DOTTED, alone[0])]
+    return pairs
 
 
-def unknown(found: list[Mention]) -> list[Mention]:
+def unknown(mentions_: list[Mention]) -> list[Mention]:
     """Find those of sections that their source, if it is known here, does not have."""
     known = sources()
-    return [m for m in found if m.source in known and m.number not in known[m.source][1]]
+    return [m for m in mentions_ if m.source in known and m.number not in known[m.source][1]]
 
 
 def page() -> str:
     """Write the page: for each source its sections, with functions and tests."""
     by: dict[tuple[str, str], list[Mention]] = defaultdict(list)
-    found, known = mentions(), sources()
-    for mention in found:
+    mentions_, known = mentions(), sources()
+    for mention in mentions_:
         by[mention.source, mention.number].append(mention)
-    others = sorted({mention.source for mention in found} - known.keys())
+    others = sorted({mention.source for mention in mentions_} - known.keys())
     parts = [HEAD + f"\nNamed in the code, without a list here: {', '.join(others)}.\n"]
     for source, (about, sections) in known.items():
         rows = []
         for number, title in sections.items():
             there = by[source, number]
             code = sorted({f"`{m.item}`" for m in there if not m.is_test and m.item})
-            held = sorted({f"`{m.item}`" for m in there if m.is_test and m.item})
-            rows.append(f"| {number} | {title} | {', '.join(code)} | {', '.join(held)} |")
+            tests = sorted({f"`{m.item}`" for m in there if m.is_test and m.item})
+            rows.append(f"| {number} | {title} | {', '.join(code)} | {', '.join(tests)} |")
         head = f"## {source}: {about}\n\n| section | title | code | tests that name it |\n"
         parts.append(head + "|---|---|---|---|\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)

@@ -36,12 +36,12 @@ def described(shape: type) -> dict[str, str]:
     """Return what the source says of the keys of an object, in the text after each."""
     (definition,) = ast.parse(inspect.getsource(shape)).body
     assert isinstance(definition, ast.ClassDef)
-    found = {}
+    shapes = {}
     for key, text in pairwise(definition.body):
         match key, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=doc)):
-                found[name] = " ".join(str(doc).split())
-    return found
+                shapes[name] = " ".join(str(doc).split())
+    return shapes
 
 
 def is_shape(hint: Any) -> bool:
@@ -59,13 +59,13 @@ def inside(hint: Any) -> Iterator[type]:
 
 def reached(shapes: tuple[type, ...]) -> dict[type, None]:
     """Return objects, each followed by those that it has in it, once."""
-    found: dict[type, None] = {}
+    types_: dict[type, None] = {}
     for shape in shapes:
-        if shape not in found:
-            found[shape] = None
+        if shape not in types_:
+            types_[shape] = None
             parts = (part for _, hint, *_ in fields(shape) for part in inside(hint))
-            found |= reached(tuple(part for part in parts if part not in found))
-    return found
+            types_ |= reached(tuple(part for part in parts if part not in types_))
+    return types_
 
 
 def in_words(hint: Any) -> str:

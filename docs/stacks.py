@@ -196,21 +196,21 @@ def swept(name: str, given: Sequence[str], names: Sequence[str]) -> Sweeps:
     """
     WORK.mkdir(parents=True, exist_ok=True)
     lines = (FILES / f"{name}.toml").read_text().splitlines()
-    found = []
+    rows = []
     for cc in names:
         text = [
             f'flows.0.cc = ["{cc}"]' if line.startswith("flows.0.cc = ") else line for line in lines
         ]
         called = f"{name}-{cc.replace(':', '-')}"
         file, out = WORK / f"{called}.toml", WORK / called
-        wanted = "\n".join(text) + "\n"
-        if (out / "sweep.json").is_file() and file.read_text() == wanted:
-            found.append(paceline.Sweep.read(out))
+        expected = "\n".join(text) + "\n"
+        if (out / "sweep.json").is_file() and file.read_text() == expected:
+            rows.append(paceline.Sweep.read(out))
             continue
         words = ["sweep", str(file), "--out", str(out), "--format", "svg"]
-        if file.is_file() and file.read_text() != wanted:
+        if file.is_file() and file.read_text() != expected:
             words.append("--fresh")
-        file.write_text(wanted)
+        file.write_text(expected)
         # One picture is enough: the page has its own.
         words += ["--metric", "utilisation_ratio"]
         for library in given:
@@ -222,8 +222,8 @@ def swept(name: str, given: Sequence[str], names: Sequence[str]) -> Sweeps:
             code = main(words)
         if code:
             sys.exit(code)
-        found.append(paceline.Sweep.read(out))
-    return found
+        rows.append(paceline.Sweep.read(out))
+    return rows
 
 
 def rows_of(sweeps: Sweeps, metric: str) -> pl.DataFrame:
@@ -261,8 +261,8 @@ def table(measure: Measure, sweeps: Sweeps, names: Sequence[str]) -> str:
     for line, cc in zip(lines, names, strict=True):
         for path in columns:
             here = points(rows, cc, path).select(*keys, "value").rows()
-            found = {row[:-1]: row[-1] for row in here}
-            line.append(" · ".join(_shown(found.get(case), measure.show) for case in cases))
+            values = {row[:-1]: row[-1] for row in here}
+            line.append(" · ".join(_shown(values.get(case), measure.show) for case in cases))
     head = ["controller", *(", ".join(path) for path in columns)]
     return f"## {measure.title}\n\n{measure.about}\n\n{markdown(head, lines)}"
 
@@ -373,10 +373,12 @@ def picture(sweeps: dict[str, Sweeps], names: Sequence[str], out: Path) -> None:
             row[0].set_ylabel(cc)
             for axis, (rows, _, factor, limits) in zip(row, panels, strict=True):
                 for nth, path in enumerate(paths(one)):
-                    found = dict(points(rows, cc, path).select("path.queue.size", "value").rows())
+                    goodputs = dict(
+                        points(rows, cc, path).select("path.queue.size", "value").rows()
+                    )
                     scale = factor or 1e-6 / float(path[1].split()[0])
                     # A point that failed leaves a gap.
-                    values = [found.get(size) for size in BUFFERS]
+                    values = [goodputs.get(size) for size in BUFFERS]
                     shown = [math.nan if value is None else value * scale for value in values]
                     look = {"color": flow_style(nth).colour, "marker": MARKS[nth], "linewidth": 1}
                     axis.plot([0.5, 1, 4], shown, markersize=3, label=", ".join(path), **look)

@@ -116,11 +116,11 @@ class Browser:
     def axe(self, script: Path) -> list[str]:
         """Return what axe-core, whose script is given, finds in the page."""
         self.evaluate(script.read_text("utf-8") + ";0")
-        found: list[str] = self.evaluate(
+        violations: list[str] = self.evaluate(
             "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => "
             "`${id}: ${nodes.slice(0, 3).map(({ html }) => html).join(' | ').slice(0, 400)}`))"
         )
-        return found
+        return violations
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression in the page."""

@@ -121,14 +121,14 @@ class Capture:
             if kind == "start":
                 began[flow] = t
             elif kind == "established":
-                asked, answered = began[flow], t - back.get(flow, 0)
-                there = answered - asked
+                opened, accepted = began[flow], t - back.get(flow, 0)
+                there = accepted - opened
                 shift = (0, 0) if self.end == "sender" else (there, -back.get(flow, 0))
-                yield _Segment(asked + shift[0], flow, True, -1, 0, 0, 65535, 0x02, asked)
+                yield _Segment(opened + shift[0], flow, True, -1, 0, 0, 65535, 0x02, opened)
                 late = t + shift[1]
-                yield _Segment(late, flow, False, -1, 0, 0, 65535, 0x12, answered, asked)
+                yield _Segment(late, flow, False, -1, 0, 0, 65535, 0x12, accepted, opened)
                 late = t + shift[0]
-                yield _Segment(late, flow, True, 0, 0, 0, 65535, 0x10, t, answered)
+                yield _Segment(late, flow, True, 0, 0, 0, 65535, 0x10, t, accepted)
 
     def _joined(self, segments: list[_Segment]) -> Iterator[_Segment]:
         """Merge successive segments of one burst."""

@@ -113,8 +113,8 @@ def cli(
     def call(*arguments: object) -> Result:
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return Result(code, said.out, said.err)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
 
     yield call
     guests.choose(())

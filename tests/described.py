@@ -52,7 +52,7 @@ def _is(value: Any, kind: Any) -> bool:
 def hold(command: str, value: dict[str, Any]) -> None:
     """See that what a command has printed is as it is described."""
     assert isinstance(value["schema"], int)
-    said = {key: part for key, part in value.items() if key != "schema" or command == "run"}
-    shapes = (answers.Failed,) if "error" in said else answers.COMMANDS[command]
-    found = [wrong(said, shape, command) for shape in shapes]
-    assert [] in found, min(found, key=len)
+    parts = {key: part for key, part in value.items() if key != "schema" or command == "run"}
+    shapes = (answers.Failed,) if "error" in parts else answers.COMMANDS[command]
+    errors = [wrong(parts, shape, command) for shape in shapes]
+    assert [] in errors, min(errors, key=len)

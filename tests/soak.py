@@ -53,15 +53,15 @@ class LackingError(Exception):
 
 @dataclass
 class Done:
-    """What a command said, and how it ended."""
+    """The output of a command, and its exit code."""
 
     code: int
-    said: str
+    output: str
 
     @property
     def last(self) -> str:
-        """The last line that says something."""
-        lines = [line for line in self.said.splitlines() if line.strip()]
+        """The last line that is not empty."""
+        lines = [line for line in self.output.splitlines() if line.strip()]
         return lines[-1].strip() if lines else ""
 
 
@@ -80,11 +80,11 @@ def call(*command: str, **environment: str) -> Done:
         errors="replace",
     )
     assert process.stdout is not None
-    said = []
+    output = []
     for line in process.stdout:
         print(line, end="", flush=True)
-        said.append(line)
-    return Done(process.wait(), "".join(said))
+        output.append(line)
+    return Done(process.wait(), "".join(output))
 
 
 def many(count: float, scale: float) -> str:
@@ -110,8 +110,8 @@ def generator(seed: int, scale: float) -> Iterator[Row]:
         re.sub(r".*digest ", "", soak(*few, "--threads", threads).last) for threads in ("1", "4")
     }
     same = len(digests) == 1
-    told = "the same bytes" if same else "different bytes"
-    yield f"{few[3]} of them on one thread and on four", told, same
+    text = "the same bytes" if same else "different bytes"
+    yield f"{few[3]} of them on one thread and on four", text, same
 
 
 def emulated(seed: int, scale: float) -> Iterator[Row]:
@@ -166,9 +166,9 @@ def fuzzers(seed: int, scale: float) -> Iterator[Row]:
         cargo = ("cargo", "+nightly", "fuzz", "run", "--fuzz-dir", "tests/fuzz")
         fuzz = (*cargo, "--sanitizer", "none", target, *folders)
         done = call(*fuzz, "--", *limits)
-        ran = re.findall(r"Done (\d+) runs in (\d+) second", done.said)
-        told = f"{ran[-1][0]} executions in {ran[-1][1]} s" if ran else done.last
-        yield f"`{target}`, libFuzzer", told, done.code == 0
+        ran = re.findall(r"Done (\d+) runs in (\d+) second", done.output)
+        text = f"{ran[-1][0]} executions in {ran[-1][1]} s" if ran else done.last
+        yield f"`{target}`, libFuzzer", text, done.code == 0
 
 
 def mutants(seed: int, scale: float) -> Iterator[Row]:
@@ -186,10 +186,10 @@ def mutants(seed: int, scale: float) -> Iterator[Row]:
             missed |= unplaced(out / "mutants.out" / "missed.txt")
             tried += len(json.loads((out / "mutants.out" / "mutants.json").read_text()))
         fresh = sorted(missed - accepted)
-        told = f"{tried} tried in {len(shards)} of {SHARDS} parts, {len(missed)} survived"
+        text = f"{tried} tried in {len(shards)} of {SHARDS} parts, {len(missed)} survived"
         if fresh:
-            told += f"; without a reason below: {', '.join(f'`{each}`' for each in fresh)}"
-        yield f"mutants of `{files}`", told, well and not fresh
+            text += f"; without a reason below: {', '.join(f'`{each}`' for each in fresh)}"
+        yield f"mutants of `{files}`", text, well and not fresh
 
 
 def mutate(files: str, packages: tuple[str, ...], shard: int, out: Path) -> bool:
@@ -277,11 +277,11 @@ def main() -> int:
         print(f"{part}: seed {given.seed}", flush=True)
         rows, began = [], time.monotonic()
         try:
-            for what, told, well in PARTS[part](given.seed, given.scale):
+            for what, text, well in PARTS[part](given.seed, given.scale):
                 took = round(time.monotonic() - began)
                 date = datetime.date.today().isoformat()
-                told = told if well else f"**failed**: {told}"
-                rows.append(f"| {part} | {date} | {given.seed} | {what} | {told} | {took} s |")
+                text = text if well else f"**failed**: {text}"
+                rows.append(f"| {part} | {date} | {given.seed} | {what} | {text} | {took} s |")
                 if not well:
                     failed.append(part)
                 began = time.monotonic()

@@ -51,7 +51,7 @@ def refusals(whole: Path, cli: Command, tmp_path: Path) -> Callable[[str, bytes 
     """Give a file other contents, or none, and return which commands refuse the run."""
 
     def spoil(name: str, contents: bytes | None) -> list[str]:
-        messages = []
+        refusing = []
         for command in READERS:
             folder = tmp_path / "run"
             shutil.rmtree(folder, ignore_errors=True)
@@ -65,8 +65,8 @@ def refusals(whole: Path, cli: Command, tmp_path: Path) -> Callable[[str, bytes 
             if result.returncode == 2:
                 assert "hint: " in result.stderr
                 assert str(folder) in result.stderr or contents is None, (command, result.stderr)
-                messages.append(command[-1])
-        return messages
+                refusing.append(command[-1])
+        return refusing
 
     return spoil
 

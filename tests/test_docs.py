@@ -326,7 +326,7 @@ def test_the_page_of_claims_or_of_a_question_shows_each_picture() -> None:
         texts = {html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}
         for panel in panels:
             assert {panel.xlabel, panel.ylabel} <= texts, "make claims-pictures"
-            query = panel.asked(known[panel.claim])
+            query = panel.with_queries(known[panel.claim])
             named = {case for each in query.expressions() for case in each.names()}
             named |= {place.case for picture in query.pictures for place in picture.cases}
             assert named

@@ -66,7 +66,7 @@ def test_what_is_killed_is_completed_by_the_same_command(
     began = time.monotonic()
     ended = processes.run(verb, whole)
     took = time.monotonic() - began
-    assert ended.code == 0, ended.said
+    assert ended.code == 0, ended.output
     complete = tree(whole)
     assert complete != foreign
     assert foreign.items() <= complete.items()
@@ -83,7 +83,7 @@ def test_what_is_killed_is_completed_by_the_same_command(
         assert left.items() <= complete.items(), (SEED, nth, left.keys() - complete.keys())
         assert foreign.items() <= left.items(), (SEED, nth)
         ended = processes.run(verb, place)
-        done = ended.code == 2 and "exists" in ended.said
+        done = ended.code == 2 and "exists" in ended.output
         assert ended.code == 0 or done, (SEED, nth, ended)
         assert tree(place) == complete, (SEED, nth)
 
@@ -187,8 +187,8 @@ def test_a_full_disk_leaves_nothing_half(
             (small / "full").write_bytes(b"x" * filled)
             ended = processes.run(verb, place)
             assert ended.code == 1, (SEED, share, ended)
-            assert "cannot write" in ended.said or "No space left" in ended.said, ended.said
-            assert "Traceback" not in ended.said
+            assert "cannot write" in ended.output or "No space left" in ended.output, ended.output
+            assert "Traceback" not in ended.output
             left = {name: data for name, data in tree(place).items() if not BEGUN.fullmatch(name)}
             assert left.items() <= complete.items(), (SEED, share, left.keys() - complete.keys())
             assert foreign.items() <= left.items(), (SEED, share)

@@ -44,9 +44,9 @@ def baselines() -> dict[str, paceline.Run]:
 def test_each_reference_is_of_the_draft_that_bbr3_follows() -> None:
     blocks = (ROOT / "docs" / "sources.txt").read_text().split("\n\n")
     (sections,) = [one.splitlines() for one in blocks if one.startswith(f"{draft()}: ")]
-    found = [one.section for one in KNOWN.values() if one.section is not None]
-    assert len(found) == 23
-    assert [s for s in found if s.replace(",", "", 1) not in sections] == []
+    named = [one.section for one in KNOWN.values() if one.section is not None]
+    assert len(named) == 23
+    assert [s for s in named if s.replace(",", "", 1) not in sections] == []
     assert list(BASELINES) == [id_ for id_ in KNOWN if id_.startswith("b")]
     assert len(BASELINES) == 6
 

@@ -287,15 +287,15 @@ def test_the_packets_are_those_that_were_recorded(
     data = data_of(render(with_packets))
     kinds = packets.KINDS
     for flow in data["details"]:
-        told = flow["packets"]
+        shown = flow["packets"]
         last = dict.fromkeys(range(len(kinds)), 0)
         rows, t = [], 0
         for step, kind, start, length in zip(
-            told["t_us"], told["kind"], told["seq_bytes"], told["len_bytes"], strict=True
+            shown["t_us"], shown["kind"], shown["seq_bytes"], shown["len_bytes"], strict=True
         ):
             t += step
             last[kind] += start
-            rows.append((t, told["kinds"][kind], last[kind], length))
+            rows.append((t, shown["kinds"][kind], last[kind], length))
         recorded = with_packets.packets.filter(
             (pl.col("flow") == flow["flow"]) & pl.col("kind").is_in(kinds)
         )

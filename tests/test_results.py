@@ -40,7 +40,7 @@ def ran(result: Any) -> dict[str, Any]:
     return value
 
 
-def refused(result: Any, message: str = "is left unchanged") -> None:
+def assert_refused(result: Any, message: str = "is left unchanged") -> None:
     assert result.returncode == 2, result.stdout
     assert message in result.stderr
     assert "hint: " in result.stderr
@@ -140,7 +140,7 @@ def test_a_damaged_record_is_told_before_anything_is_run(
         record.write_bytes(record.read_bytes()[:100])
     request.getfixturevalue("no_engine")
     for options in ((), ("--repeats", 2)):
-        refused(cli("run", scenario, *options), "run.json")
+        assert_refused(cli("run", scenario, *options), "run.json")
         assert "--force" in cli("run", scenario, *options).stderr
 
 
@@ -169,7 +169,7 @@ def test_out_onto_something_else_refuses_before_any_work(
             result = cli(*command, "--out", place)
             assert result.returncode == 2, (place, command)
         if place != "grid":
-            refused(cli("sweep", grid, "--fresh", "--out", place))
+            assert_refused(cli("sweep", grid, "--fresh", "--out", place))
     assert tree(tmp_path) == before
     # The same run is there, and so are the notes.
     assert ran(cli("run", scenario, "--out", "thesis/data", "--json"))["reused"] is True
@@ -184,7 +184,7 @@ def test_a_group_takes_no_folder_that_it_has_not_made(
     (tmp_path / "r" / "mine" / "notes.txt").write_text("mine")
     before = tree(tmp_path)
     assert ran(cli("run", scenario, "--repeats", 2, "--out", "r", "--json"))["reused"]
-    refused(cli("run", scenario, "--repeats", 3, "--out", "r"))
+    assert_refused(cli("run", scenario, "--repeats", 3, "--out", "r"))
     assert tree(tmp_path) == before
 
 
@@ -262,9 +262,9 @@ def test_fresh_gives_up_the_sweep_and_nothing_else(
     grid.write_text(SCENARIO + SWEEP)
     run = ran(cli("run", scenario, "--json"))["out"]
     before = tree(tmp_path)
-    refused(cli("sweep", grid, "--out", ".", "--fresh"))
-    refused(cli("sweep", grid, "--out", "runs", "--fresh"))
-    refused(cli("sweep", grid, "--out", run, "--fresh"))
+    assert_refused(cli("sweep", grid, "--out", ".", "--fresh"))
+    assert_refused(cli("sweep", grid, "--out", "runs", "--fresh"))
+    assert_refused(cli("sweep", grid, "--out", run, "--fresh"))
     assert tree(tmp_path) == before
     ran(cli("sweep", grid, "--out", "s", "--table", "queue", "--json"))
     mine = ["notes.txt", "runs/notes.txt", "samples/mine.parquet", "runs/path.rate=5 Mbit%2Fs/x"]
@@ -332,21 +332,21 @@ def test_files_of_the_user_are_not_written_over(
         option = "--plot" if command[0] == "startup" else "--out"
         place = tmp_path / name
         place.write_text("mine")
-        refused(cli(*command, option, name))
+        assert_refused(cli(*command, option, name))
         assert place.read_text() == "mine"
         if "csv" not in command:
             assert cli(*command, option, name, "--force").returncode == 0
             assert place.read_bytes() != b"mine"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "flows.csv").write_text("mine")
-    refused(cli("export", "r", "--format", "csv", "--out", "mine"))
+    assert_refused(cli("export", "r", "--format", "csv", "--out", "mine"))
     assert cli("export", "r", "--format", "csv", "--out", "mine", "--force").returncode == 0
     # In its own folder a report may be renewed, unless somebody has worked on it.
     for _ in range(2):
         for verb in (("report", "r"), ("export", "r", "--format", "csv")):
             assert cli(*verb).returncode == 0
     (tmp_path / "r" / "report.html").write_text("with my notes")
-    refused(cli("report", "r"))
+    assert_refused(cli("report", "r"))
     assert cli("report", "r", "--force").returncode == 0
 
 
@@ -356,7 +356,7 @@ def test_an_import_of_several_writes_all_or_says_so_before(cli: Command, tmp_pat
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "flow.toml").write_text("mine")
     arguments = ("import", "flow.trace", "--rtt", "40 ms", "--queue", "100 packets", "--out", "out")
-    refused(cli(*arguments))
+    assert_refused(cli(*arguments))
     assert tree(tmp_path / "out") == {"flow.toml": b"mine"}
 
 

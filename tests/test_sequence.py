@@ -76,11 +76,14 @@ def test_acks_that_never_arrive_have_their_fate() -> None:
         SCENARIO.replace("[[flows]]", f'{back}ack_filter = "cake"\n[[flows]]', 1), overrides=PACKETS
     )
     kind = run.packets["kind"].cast(pl.String)
-    for fate, column in (("ack-drop", "ack_lost_packets"), ("ack-filter", "ack_filtered_packets")):
+    for outcome, column in (
+        ("ack-drop", "ack_lost_packets"),
+        ("ack-filter", "ack_filtered_packets"),
+    ):
         # A SYN-ACK is no ACK.
-        missing = int(run.flows[column].sum()) - int((kind == fate).sum())
-        assert 0 <= missing <= run.flows.height, fate
-        assert (kind == fate).sum() > 10, fate
+        missing = int(run.flows[column].sum()) - int((kind == outcome).sum())
+        assert 0 <= missing <= run.flows.height, outcome
+        assert (kind == outcome).sum() > 10, outcome
     acks = run.packets.filter(kind.is_in(["ack", "ack-drop", "ack-filter"]))
     assert acks["departed_ns"].null_count() == 0
     assert (acks["t_ns"] >= acks["departed_ns"]).all()

@@ -122,16 +122,16 @@ def test_a_damaged_run_says_so_and_what_is_not_finished_is_not_there(tmp_path: P
 def test_it_answers_this_machine_and_its_own_page_only(server: Server) -> None:
     # A name of somebody else's that points here.
     assert fetch(server, "/api/runs", headers={"Host": "evil.example"})[0] == 403
-    wish = order({"run.duration": "1 s"})
+    body = order({"run.duration": "1 s"})
     for path in ("/api/run", "/api/check", "/api/delete"):
-        assert fetch(server, path, wish, {"Origin": "http://evil.example"})[0] == 403
-        assert fetch(server, path, wish, {"Origin": "null"})[0] == 403
+        assert fetch(server, path, body, {"Origin": "http://evil.example"})[0] == 403
+        assert fetch(server, path, body, {"Origin": "null"})[0] == 403
     assert fetch(server, "/api/runs", headers={"Origin": "http://evil.example"})[0] == 403
     for site in ("cross-site", "same-site"):
         assert fetch(server, "/api/runs", headers={"Sec-Fetch-Site": site})[0] == 403
-    assert fetch(server, "/api/run", wish, {"Content-Type": "text/plain"})[0] == 400
+    assert fetch(server, "/api/run", body, {"Content-Type": "text/plain"})[0] == 400
     assert fetch(server, "/api/run", {"id": "one-3"})[0] == 400
-    wrong = wish["scenario"].replace("\nrate =", "\nrat =", 1)
+    wrong = body["scenario"].replace("\nrate =", "\nrat =", 1)
     status, value = fetch(server, "/api/run", {"scenario": wrong})
     assert status == 400
     assert "did you mean `rate`?" in value["error"]
@@ -139,13 +139,13 @@ def test_it_answers_this_machine_and_its_own_page_only(server: Server) -> None:
     line = wrong.splitlines().index(next(li for li in wrong.splitlines() if li.startswith("rat ")))
     assert problems[0]["line"] == line + 1
     assert problems[0]["hint"].startswith("did you mean `rate`?")
-    assert fetch(server, "/api/check", wish)[1] == {"problems": []}
+    assert fetch(server, "/api/check", body)[1] == {"problems": []}
 
 
 def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> None:
     origin = {"Origin": server.origin}
-    wish = order({"path.rate": "5 Mbit/s"}, seed=9)
-    status, job = fetch(server, "/api/run", wish, origin)
+    body = order({"path.rate": "5 Mbit/s"}, seed=9)
+    status, job = fetch(server, "/api/run", body, origin)
     assert status == 200
     text = fetch(server, f"/api/jobs/{job['job']}/events")[1].decode()
     messages = [json.loads(line.removeprefix("data: ")) for line in text.split("\n\n") if line]
@@ -201,15 +201,19 @@ def test_repeats_beside_two_runs_say_how_sure_a_difference_is(tmp_path: Path) ->
     assert between["runs"] == [6, 6]
     sides = [read(tmp_path / "bbr3"), read(tmp_path / "cubic")]
     del sides[1].points[""][7]
-    for told, found in zip(between["metrics"], compare(sides[0], sides[1]), strict=True):
-        assert (told["name"], told["p"], told["verdict"]) == (found.metric, found.p, found.verdict)
-        assert (told["interval"] is None) == (
-            found.difference is None or found.difference.low is None
+    for row, finding in zip(between["metrics"], compare(sides[0], sides[1]), strict=True):
+        assert (row["name"], row["p"], row["verdict"]) == (
+            finding.metric,
+            finding.p,
+            finding.verdict,
         )
-    assert {told["verdict"] for told in between["metrics"]} & {"better", "worse"}
+        assert (row["interval"] is None) == (
+            finding.difference is None or finding.difference.low is None
+        )
+    assert {row["verdict"] for row in between["metrics"]} & {"better", "worse"}
     # Two repeats of one scenario are compared as two runs.
     assert again["runs"] == [1, 1]
-    assert {told["p"] for told in again["metrics"]} == {None}
+    assert {row["p"] for row in again["metrics"]} == {None}
 
 
 def test_a_run_and_its_repeats_have_a_verdict_in_a_sentence(tmp_path: Path) -> None:
@@ -221,11 +225,11 @@ def test_a_run_and_its_repeats_have_a_verdict_in_a_sentence(tmp_path: Path) -> N
         alone = fetch(server, "/api/side?id=six%2Fseed-1")[1]
         side = fetch(server, "/api/side?id=six%2Fseed-1&repeats=yes")[1]
         assert fetch(server, "/api/side?id=six")[0] == 404
-    for told in (alone, side):
-        assert described.wrong(told, pages.Side) == []
-        assert told["failed"]
-        assert told["verdict"].startswith("1 of 2 expectations failed: Jain's index 0.")
-        assert "(at least 0.9990 expected). bbr3 and reno: " in told["verdict"]
+    for answer in (alone, side):
+        assert described.wrong(answer, pages.Side) == []
+        assert answer["failed"]
+        assert answer["verdict"].startswith("1 of 2 expectations failed: Jain's index 0.")
+        assert "(at least 0.9990 expected). bbr3 and reno: " in answer["verdict"]
     assert (alone["runs"], side["runs"]) == (1, 6)
     goodput = read(tmp_path / "six").figure("", "goodput_bps")
     assert side["metrics"]["goodput_bps"] == goodput
@@ -257,35 +261,35 @@ def test_a_folder_gets_another_name(tmp_path: Path) -> None:
 
 
 def test_the_same_run_again_is_the_one_that_is_there(tmp_path: Path) -> None:
-    wish = order({"run.duration": "1 s"}, seed=1, name="my/run")
+    changed = order({"run.duration": "1 s"}, seed=1, name="my/run")
     with serving(tmp_path) as server:
         ids = []
-        for body in (wish, wish, order({"run.duration": "2 s"}, seed=1, name="my/run")):
+        for body in (changed, changed, order({"run.duration": "2 s"}, seed=1, name="my/run")):
             job = fetch(server, "/api/run", body)[1]
             events = fetch(server, f"/api/jobs/{job['job']}/events")[1].decode()
             ids.append(json.loads(events.strip().splitlines()[-1].removeprefix("data: "))["id"])
-        assert fetch(server, "/api/run", wish | {"name": 3})[0] == 400
+        assert fetch(server, "/api/run", changed | {"name": 3})[0] == 400
     assert ids == ["my-run", "my-run", "my-run-2"]
 
 
 def test_a_shorter_run_has_no_throughput_after_its_end() -> None:
     runs = [paceline.run(SCENARIO, overrides={"run.duration": d}) for d in ("1 s", "3 s")]
-    found = series({str(n): InMemory(run) for n, run in enumerate(runs)}, "throughput_bps")
-    for line in found["lines"]:
-        values = dict(zip(found["times"], line["values"], strict=True))
+    drawn = series({str(n): InMemory(run) for n, run in enumerate(runs)}, "throughput_bps")
+    for line in drawn["lines"]:
+        values = dict(zip(drawn["times"], line["values"], strict=True))
         after = [value for time, value in values.items() if time > 1.1]
         assert all((value is None) == (line["run"] == "0") for value in after)
         assert None not in [value for time, value in values.items() if time < 0.9]
 
 
 def test_a_point_of_a_sweep_leads_to_its_run(server: Server, folder: Path) -> None:
-    found = fetch(server, "/api/points?id=grid-sweep")[1]
-    assert described.wrong(found, pages.Points) == []
-    assert [point["place"] for point in found["points"]] == [["10 ms"], ["20 ms"]]
+    listed = fetch(server, "/api/points?id=grid-sweep")[1]
+    assert described.wrong(listed, pages.Points) == []
+    assert [point["place"] for point in listed["points"]] == [["10 ms"], ["20 ms"]]
     sweep = Sweep.read(folder / "grid-sweep")
     metric = "queue_p95_ns"
-    found = fetch(server, f"/api/points?id=grid-sweep&metric={metric}")[1]
-    assert [point["mean"] for point in found["points"]] == sweep.runs[metric].to_list()
+    listed = fetch(server, f"/api/points?id=grid-sweep&metric={metric}")[1]
+    assert [point["mean"] for point in listed["points"]] == sweep.runs[metric].to_list()
     path = f"/api/scenario?sweep=grid-sweep&point=1&seed={sweep.grid.seeds[0]}"
     scenario = fetch(server, path)[1]
     again = paceline.run(scenario["text"], seed=scenario["seed"])
@@ -321,9 +325,9 @@ def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.Mon
     ]
     frame = pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
     sweep = Sweep(folder, "s", grid, ("goodput_bps",), 0, ())
-    found = points(sweep, frame, "goodput_bps")
-    assert found["total"] == 7
-    picture = found["picture"]
+    page = points(sweep, frame, "goodput_bps")
+    assert page["total"] == 7
+    picture = page["picture"]
     assert picture is not None
     assert [(mark["point"], mark["x"], mark["y"]) for mark in picture["marks"]] == [
         (1, 2.0, 6.0),
@@ -333,12 +337,12 @@ def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.Mon
     assert [line["label"] for line in picture["lines"]] == [""]
     assert picture["joined"] == "no"
     drawn = Grid((Axis(("path.rtt",), grid.axes[0].points, drawn=True),), (1,))
-    found = points(Sweep(folder, "s", drawn, ("goodput_bps",), 0, ()), frame, "goodput_bps")
-    picture = found["picture"]
+    page = points(Sweep(folder, "s", drawn, ("goodput_bps",), 0, ()), frame, "goodput_bps")
+    picture = page["picture"]
     assert picture is not None
     # The lowest and the highest of six that are defined.
     assert [(mark["x"], mark["y"]) for mark in picture["marks"]] == [(1.0, 1 / 6), (6.0, 1.0)]
-    assert [(point["point"], point["mean"]) for point in found["points"]] == [(4, 1.0), (1, 6.0)]
+    assert [(point["point"], point["mean"]) for point in page["points"]] == [(4, 1.0), (1, 6.0)]
 
 
 def test_two_axes_are_lines_and_three_a_table(tmp_path: Path) -> None:
@@ -397,14 +401,14 @@ def test_what_was_emulated_is_emulated_again(tmp_path: Path) -> None:
     paceline.run(text, backend="emu").write(tmp_path / "emulated")
     with serving(tmp_path) as server:
         # What only the simulator does is said to be so.
-        found = fetch(server, "/api/scenario?id=emulated")[1]
-        assert (found["seed"], found["backend"]) == (3, "emu")
-        wish = {"scenario": found["text"].replace('"cubic"', '"bbr3"'), "backend": "emu"}
-        status, value = fetch(server, "/api/run", wish)
+        scenario = fetch(server, "/api/scenario?id=emulated")[1]
+        assert (scenario["seed"], scenario["backend"]) == (3, "emu")
+        body = {"scenario": scenario["text"].replace('"cubic"', '"bbr3"'), "backend": "emu"}
+        status, value = fetch(server, "/api/run", body)
         assert status == 400
         assert "bbr3" in value["error"]
         settings = {"path.rate": "5 Mbit/s", "run.duration": "1 s"}
-        slow = {"scenario": paceline.check(found["text"], overrides=settings), "backend": "emu"}
+        slow = {"scenario": paceline.check(scenario["text"], overrides=settings), "backend": "emu"}
         status, job = fetch(server, "/api/run", slow)
         assert (status, job["backend"]) == (200, "emu")
         text = fetch(server, f"/api/jobs/{job['job']}/events")[1].decode()
@@ -437,13 +441,13 @@ def test_no_peak_is_lost_at_any_zoom(
     run.write(tmp_path / "r")
     tables = (InMemory(run), OnDisk(tmp_path, "r"))
     for start, end in ((None, None), (500_000_000, 900_000_000), (1_000_000_000, 1_050_000_000)):
-        found = [series({"r": each}, "rtt_ns", start, end) for each in tables]
-        assert found[0] == found[1]
+        drawn = [series({"r": each}, "rtt_ns", start, end) for each in tables]
+        assert drawn[0] == drawn[1]
         inside = run.samples.filter(pl.col("t_ns").is_between(start or 0, end or 10**18))
-        for flow, line in enumerate(found[0]["lines"]):
+        for flow, line in enumerate(drawn[0]["lines"]):
             rtts = inside.filter(flow=flow)["rtt_ns"].drop_nulls()
             values = [value for value in line["values"] if value is not None]
-            size = {"ms": 1e6, "µs": 1e3, "s": 1e9}[found[0]["unit"]]
+            size = {"ms": 1e6, "µs": 1e3, "s": 1e9}[drawn[0]["unit"]]
             most, least = rtts.max(), rtts.min()
             assert isinstance(most, int)
             assert isinstance(least, int)
@@ -452,7 +456,7 @@ def test_no_peak_is_lost_at_any_zoom(
             # There are no holes, however narrow the buckets would be.
             first, last = (values_at(line["values"])[end] for end in (0, -1))
             assert None not in line["values"][first:last]
-        times = found[0]["times"]
+        times = drawn[0]["times"]
         assert times == sorted(times)
         assert (start or 0) / 1e9 <= times[0] < times[-1] < (end or 2.1e9) / 1e9 + 0.02
 
@@ -470,10 +474,10 @@ def test_throughput_of_uneven_samples_is_not_beyond_what_arrived() -> None:
 
 def test_throughput_of_a_window_is_what_arrived_in_it(run: paceline.Run) -> None:
     start, end = 600_000_000, 1_600_000_000
-    found = series({"r": InMemory(run)}, "throughput_bps", start, end)
-    width = found["times"][1] - found["times"][0]
-    scale = {"Mbit/s": 1e6, "kbit/s": 1e3}[found["unit"]]
-    for flow, line in enumerate(found["lines"]):
+    drawn = series({"r": InMemory(run)}, "throughput_bps", start, end)
+    width = drawn["times"][1] - drawn["times"][0]
+    scale = {"Mbit/s": 1e6, "kbit/s": 1e3}[drawn["unit"]]
+    for flow, line in enumerate(drawn["lines"]):
         rows = run.samples.filter(pl.col("flow") == flow).select("t_ns", "delivered_bytes")
         arrived = [
             rows.filter(pl.col("t_ns") <= at)["delivered_bytes"].to_list()[-1]
@@ -501,17 +505,17 @@ def test_the_command_serves_until_it_is_ended(folder: Path, number: str, code: i
         assert (address.hostname, address.path) == ("127.0.0.1", "/")
         token = address.query.partition("=")[2]
         headers = {"Cookie": f"paceline-{address.port}={token}", "Content-Type": "application/json"}
-        wish = order({"run.duration": "100000 s"})
+        body = order({"run.duration": "100000 s"})
         connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=60)
-        connection.request("POST", "/api/run", json.dumps(wish), headers)
+        connection.request("POST", "/api/run", json.dumps(body), headers)
         # A run is at work, and someone listens to it.
         assert connection.getresponse().read().startswith(b'{"job":1')
         connection.request("GET", "/api/jobs/1/events", headers=headers)
         connection.getresponse().readline()
         process.send_signal(getattr(signal, number))
-        _, said = process.communicate(timeout=30)
+        _, output = process.communicate(timeout=30)
     finally:
         process.kill()
         process.wait()
     connection.close()
-    assert (process.returncode, said) == (code, "")
+    assert (process.returncode, output) == (code, "")

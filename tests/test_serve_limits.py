@@ -59,13 +59,13 @@ ROUTES = (
 
 @pytest.mark.parametrize("path", ROUTES)
 def test_nothing_is_answered_without_the_token(server: Server, path: str) -> None:
-    said = {call(server, path, headers=headers)[1] for headers in ({}, wrong(server))}
-    assert said == {b'{"error": "open the address that `paceline serve` printed"}'}
+    answers = {call(server, path, headers=headers)[1] for headers in ({}, wrong(server))}
+    assert answers == {b'{"error": "open the address that `paceline serve` printed"}'}
     for headers in ({}, wrong(server)):
         assert call(server, path, headers=headers)[0].status == 403
-    wish = order()
+    body = order()
     for way in ("/api/run", "/api/check", "/api/delete", "/api/jobs/1/stop"):
-        assert call(server, way, wish, wrong(server))[0].status == 403
+        assert call(server, way, body, wrong(server))[0].status == 403
 
 
 def wrong(server: Server) -> dict[str, str]:
@@ -174,14 +174,14 @@ def test_connections_and_threads_are_bounded(folder: Path, monkeypatch: pytest.M
         fetch(server, "/api/runs")
         wait_until(lambda: server.connections == 0)
         before = threading.active_count()
-        held = []
+        sockets = []
         for _ in range(20):
-            held.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
-            held[-1].sendall(b"GET / HTTP/1.1\r\n")
+            sockets.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            sockets[-1].sendall(b"GET / HTTP/1.1\r\n")
         wait_until(lambda: server.connections == 20)
         assert raw(server, request(server, "/")) == b""
         assert threading.active_count() <= before + limits.THREADS
-        for connection in held:
+        for connection in sockets:
             connection.close()
         wait_until(lambda: server.connections == 0)
         assert fetch(server, "/api/runs")[0] == 200
@@ -298,18 +298,18 @@ def test_odd_names_and_files_break_nothing(tmp_path: Path) -> None:
     for name in ("good", "a[1]", "a1", "*", "käse", "\udcff"):
         paceline.run(SCENARIO).write(tmp_path / "made")
         (tmp_path / "made").rename(root / name)
-    said = json.loads((root / "good" / "run.json").read_text())
+    record = json.loads((root / "good" / "run.json").read_text())
     axis = {"keys": ["path.rtt"], "points": [{"name": "x", "values": ["1 ms"]}] * 1000}
     files = {
         "deep": "[" * 200_000,
-        "halves": json.dumps(said | {"scenario": "\ud800"}),
+        "halves": json.dumps(record | {"scenario": "\ud800"}),
         "leak": SECRET,
         "list": "[]",
-        "metrics": json.dumps(said | {"metrics": {"goodput_bps": [SECRET]}}),
-        "flows": json.dumps(said | {"flows": 5}),
-        "seed": json.dumps(said | {"seed": "x"}),
-        "many": json.dumps(said | {"seed": 10**30}),
-        "beyond": json.dumps(said | {"emulation": 7}),
+        "metrics": json.dumps(record | {"metrics": {"goodput_bps": [SECRET]}}),
+        "flows": json.dumps(record | {"flows": 5}),
+        "seed": json.dumps(record | {"seed": "x"}),
+        "many": json.dumps(record | {"seed": 10**30}),
+        "beyond": json.dumps(record | {"emulation": 7}),
     }
     for name, text in files.items():
         shutil.copytree(root / "good", root / name)
@@ -428,6 +428,6 @@ def test_a_port_that_is_taken_says_so(folder: Path, cli: Command) -> None:
 
 
 def test_help_states_the_limits(cli: Command) -> None:
-    said = " ".join(cli("serve", "--help").stdout.split())
+    help_text = " ".join(cli("serve", "--help").stdout.split())
     for limit in ("64 connections", "4 threads", "256 KiB of body", "8 jobs waiting or running"):
-        assert limit in said, said
+        assert limit in help_text, help_text

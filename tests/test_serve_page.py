@@ -31,7 +31,7 @@ AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.
 needs_browser = pytest.mark.skipif(browser.executable() is None, reason="needs Chromium")
 
 #: What the page has asked for of its lines so far.
-ASKED = """performance.getEntriesByType('resource').map((r) => r.name)
+FETCHED = """performance.getEntriesByType('resource').map((r) => r.name)
     .filter((name) => name.includes('/api/series'))"""
 
 
@@ -50,7 +50,7 @@ def test_zooming_fetches_finer_data_and_nothing_twice(
     page.wait("document.body.dataset.ready === 'yes'")
     # Time for whatever else it would ask for.
     page.evaluate("new Promise((done) => setTimeout(done, 300))")
-    (first,) = page.evaluate(ASKED)
+    (first,) = page.evaluate(FETCHED)
     assert "from=" not in first
     turn = int(page.evaluate("document.body.dataset.drawn"))
     page.evaluate("""(() => {
@@ -62,13 +62,13 @@ def test_zooming_fetches_finer_data_and_nothing_twice(
     })()""")
     page.wait(f"Number(document.body.dataset.drawn) > {turn}")
     page.evaluate("new Promise((done) => setTimeout(done, 500))")
-    asked = page.evaluate(ASKED)
+    fetched = page.evaluate(FETCHED)
     # Ten times 0.8 of the 2 s round their middle, and half of that on both sides.
-    start, end = (float(part.partition("=")[2]) for part in asked[-1].split("&")[-2:])
+    start, end = (float(part.partition("=")[2]) for part in fetched[-1].split("&")[-2:])
     shown = 2 * 0.8**10
     assert end - start == pytest.approx(2 * shown, rel=0.02)
     assert (start + end) / 2 == pytest.approx(1, abs=0.02)
-    assert len(asked) == len(set(asked)) <= 11
+    assert len(fetched) == len(set(fetched)) <= 11
 
 
 @needs_browser
@@ -78,9 +78,9 @@ def test_a_run_that_is_not_to_be_trusted_says_so(
     place = folder / "late"
     shutil.copytree(folder / "one-3", place)
     try:
-        said = json.loads((place / "run.json").read_text())
-        said |= {"backend": "emu", "emulation": {"beyond": [{"message": "packets left late"}]}}
-        (place / "run.json").write_text(json.dumps(said))
+        record = json.loads((place / "run.json").read_text())
+        record |= {"backend": "emu", "emulation": {"beyond": [{"message": "packets left late"}]}}
+        (place / "run.json").write_text(json.dumps(record))
         page.open(f"{server.address}#run=one-3&show=rtt_ns")
         page.wait("document.body.dataset.ready === 'yes'")
         assert page.evaluate("untrusted.hidden && getComputedStyle(untrusted).display === 'none'")
@@ -230,8 +230,8 @@ def test_plots_come_first_and_nothing_is_cut(
         spread = "document.querySelector('#table td').innerText"
         page.wait(f"{spread}.includes(' to ')")
         tops = "['verdict', 'plots', 'metrics'].map((id) => window[id].offsetTop)"
-        found = page.evaluate(tops)
-        assert found == sorted(found)
+        heights = page.evaluate(tops)
+        assert heights == sorted(heights)
         # Beside it a run, whose name is without its hash; each run has its plots, to one scale.
         page.evaluate(
             "document.querySelector('[aria-label=\"lay over: "

@@ -140,15 +140,15 @@ def test_a_client_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 
 def left(tag: str) -> list[str]:
     """Return the processes whose command line has this tag."""
-    found = []
+    left_over = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if tag in line and int(process.name) != os.getpid():
-            found.append(line)
-    return found
+            left_over.append(line)
+    return left_over
 
 
 def until(true: Callable[[], object], seconds: float = 30) -> bool:
@@ -282,15 +282,15 @@ def test_a_return_direction_carries_the_client_s_data(tmp_path: Path) -> None:
     path = tmp_path / "path.toml"
     text = 'schema = 1\nrun.duration = "9 s"\n[path]\nrate = "9 Mbit/s"\nrtt = "9 ms"\n'
     text += 'queue.size = "1 bdp"\nreturn = { loss = "1 %" }\n[[flows]]\ncc = "reno"\n'
-    for more, arguments, said in (
+    for more, arguments, message in (
         ("", ["--rate-up", "1 Mbit/s"], "given twice"),
         ('rtt = "10 ms"\n', [], "leave out the flows' own rtt"),
     ):
         path.write_text(text + more)
         command = [sys.executable, "-m", "paceline", "shell", str(path), *arguments]
-        refused = subprocess.run([*command, "--", "true"], capture_output=True, text=True)
-        assert refused.returncode == 2
-        assert said in refused.stderr
+        failed = subprocess.run([*command, "--", "true"], capture_output=True, text=True)
+        assert failed.returncode == 2
+        assert message in failed.stderr
 
 
 def test_the_kernel_tells_of_the_sockets_of_programs(tmp_path: Path) -> None:
@@ -414,12 +414,12 @@ def test_without_a_client_it_is_a_shell(tmp_path: Path, shell: str) -> None:
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     os.close(theirs)
-    said = b""
+    output = b""
 
     def until(word: bytes) -> None:
-        nonlocal said
-        while word not in said:
-            said += os.read(ours, 4096)
+        nonlocal output
+        while word not in output:
+            output += os.read(ours, 4096)
 
     try:
         until(b"[20 Mbit/s, 10 ms] ")
@@ -451,7 +451,7 @@ def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "name a scenario, or give --rate"),
         (["nothing.toml", "--", "true"], "no such file"),
@@ -470,7 +470,7 @@ def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None
         ),
     ],
 )
-def test_bad_input_is_told(cli: Command, arguments: list[str], said: str) -> None:
+def test_bad_input_is_told(cli: Command, arguments: list[str], message: str) -> None:
     result = cli("shell", *arguments)
     assert result.returncode == 2
-    assert said in result.stderr
+    assert message in result.stderr

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def test_a_scenario_is_found_by_its_name() -> None:
-    found = {
+    paths = {
         "bbr3/cellular": "bbr3/cellular.toml",
         "cellular": "bbr3/cellular.toml",
         "scenarios/bbr3/cellular.toml": "bbr3/cellular.toml",
@@ -27,7 +27,7 @@ def test_a_scenario_is_found_by_its_name() -> None:
         "transperf/four-flows": "transperf/four-flows-50M-40ms-1bdp.toml",
     }
     root = shipped.folder("scenarios")
-    for name, path in found.items():
+    for name, path in paths.items():
         assert shipped.scenario(name) == root / path, name
     for name in ("four-fl", "", "cellular/", "kernel", "../bbr3/cellular"):
         assert shipped.scenario(name) is None, name
@@ -57,17 +57,17 @@ def test_what_comes_with_the_package_can_be_run_from_anywhere(cli: Command) -> N
 
 
 def test_what_init_writes_can_be_run_as_it_is(cli: Command) -> None:
-    told = json.loads(cli("init", "--json").stdout)
-    assert told == {"schema": told["schema"], "file": "scenario.toml", "then": told["then"]}
-    done = cli(*told["then"].split()[1:], "--set", 'run.duration="4 s"')
+    answer = json.loads(cli("init", "--json").stdout)
+    assert answer == {"schema": answer["schema"], "file": "scenario.toml", "then": answer["then"]}
+    done = cli(*answer["then"].split()[1:], "--set", 'run.duration="4 s"')
     assert done.returncode == 0, done.stderr
-    told = json.loads(cli("init", "--controller", "own.py", "--json").stdout)
+    answer = json.loads(cli("init", "--controller", "own.py", "--json").stdout)
     assert "own.py" in Path("own.py").read_text()
-    done = cli(*told["then"].split()[1:], "--set", 'run.duration="10 s"')
+    done = cli(*answer["then"].split()[1:], "--set", 'run.duration="10 s"')
     assert done.returncode == 0, done.stderr + done.stdout
-    told = json.loads(cli("init", "--controller", "own.c", "--json").stdout)
+    answer = json.loads(cli("init", "--controller", "own.c", "--json").stdout)
     assert Path("paceline_controller.h").is_file()
-    compiler, run = told["then"].split(" && ")
+    compiler, run = answer["then"].split(" && ")
     if shutil.which("cc") is not None:
         subprocess.run(compiler.split(), check=True)
         done = cli(*run.split()[1:], "--set", 'run.duration="10 s"')
@@ -84,13 +84,15 @@ def test_a_shell_takes_its_completion(cli: Command, tmp_path: Path, shell: str) 
     script = cli("completion", shell).stdout
     for word in ("sweep", "conformance", "--controller"):
         assert word in script
-    found = shutil.which(shell)
-    if found is None:
+    program = shutil.which(shell)
+    if program is None:
         pytest.skip(f"there is no {shell}")
     path = tmp_path / "script"
     path.write_text(script)
     # It is read without being executed.
-    done = subprocess.run([found, "-n", path], capture_output=True, text=True, env=dict(os.environ))
+    done = subprocess.run(
+        [program, "-n", path], capture_output=True, text=True, env=dict(os.environ)
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -107,10 +109,10 @@ def test_a_controller_of_ones_own_is_judged_by_behaviour(cli: Command) -> None:
         "07b": "not applicable",
         "12-": "pass",
     }
-    said = {case["id"][:3]: case["evidence"] for case in cases}
-    assert "`mine` has no state `ProbeBW_UP`" in said["07b"]
-    assert "steps 3, 4 ask for variables of bbr3" in said["12-"]
-    assert "the record has no BBR states" in said["12-"]
+    evidence = {case["id"][:3]: case["evidence"] for case in cases}
+    assert "`mine` has no state `ProbeBW_UP`" in evidence["07b"]
+    assert "steps 3, 4 ask for variables of bbr3" in evidence["12-"]
+    assert "the record has no BBR states" in evidence["12-"]
     assert all(case["controller"] == "mine" for case in cases)
 
 
@@ -172,7 +174,7 @@ def fluid(phases: int) -> list[list[float]]:
     shared in proportion to what comes in. The first flow crosses both links.
     """
     filters = [[0.0] * 9 + [RATE / 2] for _ in range(3)]
-    found = []
+    table = []
     for phase in range(phases):
         long, first, second = (
             GAINS[(phase + offset) % len(GAINS)] * max(rates)
@@ -186,15 +188,15 @@ def fluid(phases: int) -> list[list[float]]:
         )
         for rates, rate in zip(filters, received, strict=True):
             rates[phase % len(rates)] = rate
-        found.append([max(rates) for rates in filters])
-    return found
+        table.append([max(rates) for rates in filters])
+    return table
 
 
 def test_the_fluid_model_gives_what_google_printed() -> None:
-    found = fluid(500)
-    assert found[0] == pytest.approx([5.263, 5.000, 5.000], abs=5e-4)
-    assert found[99] == pytest.approx([3.266, 7.319, 7.467], abs=5e-4)
-    assert found[499] == pytest.approx([2.962, 7.630, 7.763], abs=5e-4)
+    rates = fluid(500)
+    assert rates[0] == pytest.approx([5.263, 5.000, 5.000], abs=5e-4)
+    assert rates[99] == pytest.approx([3.266, 7.319, 7.467], abs=5e-4)
+    assert rates[499] == pytest.approx([2.962, 7.630, 7.763], abs=5e-4)
 
 
 def test_packets_go_where_the_fluid_says() -> None:

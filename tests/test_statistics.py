@@ -17,13 +17,20 @@ import certainty
 
 def test_the_interval_of_the_mean_is_students() -> None:
     # Mean 3, s = sqrt(2.5), and t = 2.776445 with 4 degrees of freedom.
-    found = aggregate([5, 1, 3, 2, 4])
-    assert found is not None
+    statistics = aggregate([5, 1, 3, 2, 4])
+    assert statistics is not None
     reach = 2.776445 * math.sqrt(2.5 / 5)
-    assert (found["mean"], found["median"], found["count"], found["runs"]) == (3, 3, 5, 5)
-    assert (found["low"], found["high"]) == pytest.approx((3 - reach, 3 + reach), abs=1e-5)
+    assert (statistics["mean"], statistics["median"], statistics["count"], statistics["runs"]) == (
+        3,
+        3,
+        5,
+        5,
+    )
+    assert (statistics["low"], statistics["high"]) == pytest.approx(
+        (3 - reach, 3 + reach), abs=1e-5
+    )
     # Of five values, minimum and maximum hold the median in 1 - 2 / 2^5 = 93.75 %.
-    assert (found["median_low"], found["median_high"]) == (1, 5)
+    assert (statistics["median_low"], statistics["median_high"]) == (1, 5)
     four = aggregate([1, 2, 3, 4])
     assert four is not None
     assert (four["mean"], four["median"], four["low"], four["median_high"]) == (
@@ -38,12 +45,12 @@ def test_the_interval_of_the_mean_is_students() -> None:
 def test_the_interval_of_the_median_is_between_order_statistics() -> None:
     # Of ten: the 2nd and 9th hold it in 1 - 2 x 11/1024 = 97.85 %, the 3rd and 8th in
     # 1 - 2 x 56/1024 = 89.06 %. Part 0.3245 of the way by probability is 8 I / (2 + 6 I) of values.
-    found = aggregate(list(range(1, 11)))
-    assert found is not None
+    statistics = aggregate(list(range(1, 11)))
+    assert statistics is not None
     inside = (1 - 22 / 1024 - 0.95) / (90 / 1024)
     part = 8 * inside / (2 + 6 * inside)
-    assert found["median_low"] == pytest.approx(2 + part)
-    assert found["median_high"] == pytest.approx(9 - part)
+    assert statistics["median_low"] == pytest.approx(2 + part)
+    assert statistics["median_high"] == pytest.approx(9 - part)
 
 
 def test_equal_values_have_an_interval_without_width() -> None:
@@ -59,11 +66,11 @@ def test_equal_values_have_an_interval_without_width() -> None:
 
 def test_times_longer_than_their_run_count_in_the_median() -> None:
     # 1, 2, 3, 4 and three longer ones: the middle of seven is 4; the mean is that of four.
-    found = aggregate([1e9, 4e9, None, 2e9, None, 3e9, None], 3)
-    assert found is not None
-    assert (found["mean"], found["median"], found["low"]) == (2.5e9, 4e9, None)
-    assert (found["count"], found["runs"], found["censored"]) == (4, 7, 3)
-    assert text("convergence_ns", found) == "2.500 s (4 of 7)"
+    statistics = aggregate([1e9, 4e9, None, 2e9, None, 3e9, None], 3)
+    assert statistics is not None
+    assert (statistics["mean"], statistics["median"], statistics["low"]) == (2.5e9, 4e9, None)
+    assert (statistics["count"], statistics["runs"], statistics["censored"]) == (4, 7, 3)
+    assert text("convergence_ns", statistics) == "2.500 s (4 of 7)"
     # More than half are longer: so is the median.
     most = aggregate([1e9, None, None, None], 3)
     assert most is not None
@@ -92,14 +99,14 @@ def test_repeats_are_one_object() -> None:
             "censored": {"x": 1},
         }
 
-    found = together([run(3, 4), run(4, None)])
-    assert found["seed"] == 3
-    assert "censored" not in found
-    assert found["metrics"]["goodput_bps"]["mean"] == 8
-    (flow,) = found["flows"]
+    joined = together([run(3, 4), run(4, None)])
+    assert joined["seed"] == 3
+    assert "censored" not in joined
+    assert joined["metrics"]["goodput_bps"]["mean"] == 8
+    (flow,) = joined["flows"]
     assert flow.keys() == {"flow", "cc", "completion_ns"}
     assert (flow["completion_ns"]["count"], flow["completion_ns"]["censored"]) == (1, 1)
-    assert found["repeats"] == {"seed": [3, 4], "goodput_bps": [8, 8]}
+    assert joined["repeats"] == {"seed": [3, 4], "goodput_bps": [8, 8]}
 
 
 @pytest.mark.parametrize("count", [5, 10, 30])
@@ -126,8 +133,8 @@ def test_a_comparison_of_the_same_finds_nothing(
 ) -> None:
     """At most 5 %: chance alone gives more than 13 of 120, or than 6 of 40, in 0.3 % of cases."""
     draw, samples = certainty.NULLS[name], 120 if points == 1 else 40
-    found = certainty.alarms(draw, count, points, same=count % 2 == 1, samples=samples)
-    assert round(found * samples) <= most
+    alarms = certainty.alarms(draw, count, points, same=count % 2 == 1, samples=samples)
+    assert round(alarms * samples) <= most
 
 
 def test_a_true_difference_is_found() -> None:
@@ -139,8 +146,8 @@ def test_a_true_difference_is_found() -> None:
 def test_the_page_has_the_tables() -> None:
     page = certainty.PAGE.read_text(encoding="utf-8")
     for name in ("coverage of the mean", "coverage of the median", "false alarms", "power"):
-        _, found, rest = page.partition(f"<!-- {name} -->\n")
-        assert found
+        _, table, rest = page.partition(f"<!-- {name} -->\n")
+        assert table
         assert rest.startswith("| ")
     for count in certainty.COUNTS:
         row = next(line for line in page.splitlines() if line.startswith("| lognormal, sigma 1 |"))

@@ -49,14 +49,14 @@ def test_a_name_stays_readable(name: str, is_called: str) -> None:
 
 @given(name=st.text(max_size=400), limit=st.integers(8, 200))
 def test_any_name_is_one_part_of_a_path(name: str, limit: int) -> None:
-    found = store.readable(name, limit)
-    assert 0 < len(found.encode()) <= limit
-    assert found == Path(found).name
-    assert found not in (".", "..")
-    assert not found.startswith((".", "-"))
-    assert not set(found) & set("/\\*?[]\0\n ")
-    assert unicodedata.is_normalized("NFC", found)
-    assert store.readable(found, limit) == found
+    name_ = store.readable(name, limit)
+    assert 0 < len(name_.encode()) <= limit
+    assert name_ == Path(name_).name
+    assert name_ not in (".", "..")
+    assert not name_.startswith((".", "-"))
+    assert not set(name_) & set("/\\*?[]\0\n ")
+    assert unicodedata.is_normalized("NFC", name_)
+    assert store.readable(name_, limit) == name_
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "四", "🚀"])
@@ -260,13 +260,13 @@ def test_only_names_on_the_list_are_deleted(tmp_path: Path) -> None:
     (folder / "linked").symlink_to(other)
     (other / "part-0.parquet").write_text("mine")
     # A list is data: it may come from anyone.
-    said = json.loads((folder / store.MANIFEST).read_text())
+    manifest = json.loads((folder / store.MANIFEST).read_text())
     for name in ("../elsewhere/part-0.parquet", "linked/part-0.parquet", str(other), "", "..", "."):
-        said["files"][name] = None
-    (folder / store.MANIFEST).write_text(json.dumps(said))
+        manifest["files"][name] = None
+    (folder / store.MANIFEST).write_text(json.dumps(manifest))
     store.renew(folder, "sweep", "two", ["points.parquet"])
-    found = (path for path in folder.rglob("*") if path.is_file())
-    left = sorted(str(path.relative_to(folder)) for path in found)
+    files = (path for path in folder.rglob("*") if path.is_file())
+    left = sorted(str(path.relative_to(folder)) for path in files)
     assert left == ["paceline.json", "runs/a=1/mine", "runs/mine"]
     assert (other / "part-0.parquet").read_text() == "mine"
     # What someone put where we are about to write.

@@ -109,8 +109,8 @@ def test_any_locale_shows_any_name(env: dict[str, str], place: Path) -> None:
         assert b"Traceback" not in result.stderr
         if env.get("PYTHONUTF8") == "0" and arguments[0] == "run":
             # The folder of a run is called after its scenario, and this Python cannot name it.
-            said = result.stdout if "--json" in arguments else result.stderr
-            assert (result.returncode, b"LC_ALL=C.UTF-8" in said) == (2, True), result
+            output = result.stdout if "--json" in arguments else result.stderr
+            assert (result.returncode, b"LC_ALL=C.UTF-8" in output) == (2, True), result
             continue
         assert result.returncode == 0, result
         if "--json" in arguments:
@@ -168,9 +168,9 @@ sys.exit(main())
     assert (result.returncode, result.stderr) == (130, b"")
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, b"first taken down"), (130, b"first ")])
+@pytest.mark.parametrize(("code", "output"), [(0, b"first taken down"), (130, b"first ")])
 def test_who_interrupts_does_not_wait_for_libraries_to_be_taken_down(
-    code: int, said: bytes, place: Path
+    code: int, output: bytes, place: Path
 ) -> None:
     script = f"""
 import atexit, os, sys
@@ -190,7 +190,7 @@ sys.exit(main())
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=place, capture_output=True, check=False
     )
-    assert (result.returncode, result.stdout) == (code, said)
+    assert (result.returncode, result.stdout) == (code, output)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")

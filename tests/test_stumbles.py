@@ -103,9 +103,9 @@ def test_a_finished_sweep_shows_another_metric_without_running(
     changed = (tmp_path / "s" / "sweep.json").stat().st_mtime_ns
     result = cli("sweep", file, "--out", "s", "--metric", "rtt_p99_ns", "--json")
     assert result.returncode == 0, result.stderr
-    said = json.loads(result.stdout)
-    assert "engine" not in said
-    assert said["metrics"] == ["rtt_p99_ns"]
+    answer = json.loads(result.stdout)
+    assert "engine" not in answer
+    assert answer["metrics"] == ["rtt_p99_ns"]
     assert (tmp_path / "s" / "rtt_p99_ns.png").exists()
     assert (tmp_path / "s" / "sweep.json").stat().st_mtime_ns == changed
 
@@ -119,8 +119,8 @@ def test_which_is_better_is_asked_of_one_sweep(cli: Command, file: Path, tmp_pat
     assert first.count(".") >= 1
     assert second == "Picture: s/flows.0.cc-reno-against-bbr3.png"
     assert (tmp_path / "s" / "flows.0.cc-reno-against-bbr3.png").read_bytes()[:4] == b"\x89PNG"
-    found = json.loads(cli("compare", "s", "--by", "flows.0.cc", "--json").stdout)
-    assert found["comparisons"][0]["new"] == "reno"
+    answer = json.loads(cli("compare", "s", "--by", "flows.0.cc", "--json").stdout)
+    assert answer["comparisons"][0]["new"] == "reno"
     wrong = cli("compare", "s", "--by", "flows.0.c")
     assert (wrong.returncode, "did you mean flows.0.cc?" in wrong.stderr) == (2, True)
     assert cli("compare", "s").returncode == 2
@@ -206,14 +206,14 @@ def test_no_word_of_a_table_is_broken_and_nothing_is_drawn_into_a_pipe(
     table = console.table("Metric", *names[:3], title="A title", left=1)
     table.add_row("goodput variation", *names[1:])
     console.stdout().print(table)
-    said = capsys.readouterr().out
-    assert all(name in said for name in names)
-    assert max(map(len, said.splitlines())) <= width
-    assert not any("\u2500" <= character <= "\u257f" for character in said)
+    output = capsys.readouterr().out
+    assert all(name in output for name in names)
+    assert max(map(len, output.splitlines())) <= width
+    assert not any("\u2500" <= character <= "\u257f" for character in output)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("check", "y.toml"), "did you mean x.toml?"),
         (("run", "x.toml", "--repeats", "ten"), '--repeats takes a whole number, not "ten".'),
@@ -231,20 +231,20 @@ def test_no_word_of_a_table_is_broken_and_nothing_is_drawn_into_a_pipe(
     ],
 )
 def test_a_mistyped_call_says_what_to_do(
-    cli: Command, file: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
+    cli: Command, file: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "m.py").write_text("")
     (tmp_path / "runs" / "x-1").mkdir(parents=True)
     result = cli(*arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert said in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
 
 
 def test_a_controller_that_no_flow_uses_is_reported(
     cli: Command, file: Path, tmp_path: Path
 ) -> None:
     assert cli("init", "--controller", "m.py").returncode == 0
-    told = "no flow uses the controller `mine`"
+    message = "no flow uses the controller `mine`"
     short = ("run", file, "--controller", "mine=m.py", "--set", "run.duration=1 s")
-    assert told in cli(*short).stderr
-    assert told not in cli(*short, "--set", "flows.0.cc=mine").stderr
+    assert message in cli(*short).stderr
+    assert message not in cli(*short, "--set", "flows.0.cc=mine").stderr

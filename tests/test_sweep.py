@@ -54,8 +54,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_a_point_of_a_sweep_is_what_run_says_of_it(
@@ -77,11 +77,11 @@ def test_a_point_of_a_sweep_is_what_run_says_of_it(
     for name, measured in alone.metrics.items():
         assert row[name] == measured, name
     for name in value["metrics"]:
-        told = value["points"][4]["metrics"][name]
-        found = measures.value(alone.summary, name)
-        assert found is not None
-        assert (told["low"], told["high"]) == (None, None)
-        assert sweep.values(name)[4][2] == found
+        statistics = value["points"][4]["metrics"][name]
+        expected = measures.value(alone.summary, name)
+        assert expected is not None
+        assert (statistics["low"], statistics["high"]) == (None, None)
+        assert sweep.values(name)[4][2] == expected
     points = sweep.points.filter(pl.col("metric") == "goodput_bps")
     assert points.height == 6
     assert points["mean"].to_list() == pytest.approx(
@@ -144,12 +144,12 @@ def killed(file: Path, out: Path, number: signal.Signals, least: int) -> int:
                 process.send_signal(number)
                 break
             time.sleep(0.005)
-        said, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
     expected = 130 if number == signal.SIGINT else -number
-    assert process.returncode == expected, said
+    assert process.returncode == expected, output
     return ledger.read_bytes().count(b"\n") - 1
 
 
@@ -235,9 +235,9 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(file: Path, tmp_path: 
     sweep = execute(plan, tmp_path / "s", executor=failing)
     assert sweep.failed == 1
     assert sweep.runs.filter(run=4)["error"].to_list() == ["no memory"]
-    found = sweep.statistics("goodput_bps")[1]
-    assert found is not None
-    assert found["count"] == 2
+    statistics = sweep.statistics("goodput_bps")[1]
+    assert statistics is not None
+    assert statistics["count"] == 2
 
 
 def test_wrong_points_and_metrics_are_shown_where_they_are_written(
@@ -342,8 +342,8 @@ def test_a_picture_has_a_curve_for_each_line_of_the_grid(tmp_path: Path, axes: i
 
 
 def svg_texts(svg: bytes) -> set[str]:
-    found = re.findall(r"<text[^>]*>([^<]*)</text>", svg.decode())
-    return {html.unescape(text) for text in found}
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg.decode())
+    return {html.unescape(text) for text in texts}
 
 
 def test_curves_have_bands_and_the_axes_that_were_asked_for(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ flows.0.cc = ["bbr3", "cubic"]
 path.queue.size = ["1 bdp", "2 bdp", "3 bdp"]
 """
     sweep = execute(Plan.read(text, "bands.toml"), tmp_path / "s")
-    found = sweep.statistics("rtt_p50_ns")
+    statistics = sweep.statistics("rtt_p50_ns")
     (ax,) = sweep.plot("rtt_p50").axes
     assert ax.get_xscale() == "linear"
     assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]
@@ -363,8 +363,8 @@ path.queue.size = ["1 bdp", "2 bdp", "3 bdp"]
     assert len(ax.collections) == 2
     path = np.asarray(ax.collections[1].get_paths()[0].vertices)
     ends = sorted(path[path[:, 0] == 3][:, 1].tolist())
-    assert found[5] is not None
-    low, high = found[5]["low"], found[5]["high"]
+    assert statistics[5] is not None
+    low, high = statistics[5]["low"], statistics[5]["high"]
     assert low is not None
     assert high is not None
     assert (ends[0], ends[-1]) == pytest.approx((low / 1e6, high / 1e6))
@@ -433,9 +433,9 @@ def test_an_axis_has_the_scale_of_its_points(points: list[float], is_log: bool) 
 def test_the_places_of_points_are_their_values(
     names: tuple[str, ...], places: list[float], unit: str | None, short: list[str]
 ) -> None:
-    at, found = grid.places(names)
-    assert (list(at.values()), found) == (places, unit)
-    assert [grid.short(name, place, found) for name, place in at.items()] == short
+    at, parsed = grid.places(names)
+    assert (list(at.values()), parsed) == (places, unit)
+    assert [grid.short(name, place, parsed) for name, place in at.items()] == short
     # A file's name is not a number in a table.
     axis = Axis(("path.trace",), (Point("4g.csv", (("path.trace", "4g.csv"),)),))
     assert dataset.settings(Grid((axis,), (1,))) == {"path.trace": ["4g.csv"]}
@@ -488,8 +488,8 @@ def test_a_sweep_is_a_paper_s_figure_and_table(cli: Command, file: Path, tmp_pat
     colours = "axes.prop_cycle: cycler('color', ['ff0000', '00aa00'])\n"
     style.write_text(f"font.size: 7\nlines.linewidth: 0.4\n{colours}")
     size = ("--size", "one-column", "--style", style)
-    said = json.loads(cli("report", "s", *chosen, *size, "--format", "svg", "--json").stdout)
-    assert (said["report"], said["format"]) == ("s/report.svg", "svg")
+    answer = json.loads(cli("report", "s", *chosen, *size, "--format", "svg", "--json").stdout)
+    assert (answer["report"], answer["format"]) == ("s/report.svg", "svg")
     svg = (tmp_path / "s" / "report.svg").read_text()
     assert {"Queue size (BDP)", "Goodput (Mbit/s)", "5 Mbit/s"} <= svg_texts(svg.encode())
     assert f'width="{3.5 * 72:g}pt"' in svg
@@ -505,15 +505,15 @@ def test_a_sweep_is_a_paper_s_figure_and_table(cli: Command, file: Path, tmp_pat
         assert one == two
     assert b"/Type0" in (tmp_path / "one.pdf").read_bytes()
 
-    found = Sweep.read("s")
+    sweep = Sweep.read("s")
     for form, end, read in (("csv", "csv", pl.read_csv), ("parquet", "parquet", pl.read_parquet)):
         assert cli("export", "s", "--format", form).stdout == f"s/runs.{end}\n"
         frame = read(tmp_path / "s" / f"runs.{end}")
-        assert frame.columns == found.frame.columns
-        assert frame["goodput_bps"].equals(found.frame["goodput_bps"])
+        assert frame.columns == sweep.frame.columns
+        assert frame["goodput_bps"].equals(sweep.frame["goodput_bps"])
         done = cli("export", "s", "--format", form, "--mean", "--metric", "jain")
         assert done.stdout == f"s/means.{end}\n"
-        assert read(tmp_path / "s" / f"means.{end}").columns == found.mean("jain").columns
+        assert read(tmp_path / "s" / f"means.{end}").columns == sweep.mean("jain").columns
     assert cli("export", "s", "--format", "latex", "--mean", "--metric", "rtt_p50").returncode == 0
     lines = (tmp_path / "s" / "means.tex").read_text().splitlines()
     assert lines[1:5] == [
@@ -522,7 +522,7 @@ def test_a_sweep_is_a_paper_s_figure_and_table(cli: Command, file: Path, tmp_pat
         r"Rate & Queue size & Median RTT (ms) \\",
         r"\midrule",
     ]
-    row = found.statistics("rtt_p50_ns")[0]
+    row = sweep.statistics("rtt_p50_ns")[0]
     assert row is not None
     assert lines[5] == rf"5 Mbit/s & 0.5 BDP & {row['mean'] / 1e6:.2f} \\"
     assert len(lines) == 5 + 6 + 2
@@ -535,9 +535,9 @@ def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
     small = tmp_path / "small.toml"
     small.write_text(SCENARIO)
     over = ("--over", "path.rate=5,10 Mbit/s", "--over", 'path.queue.size=["0.5 bdp", "2 bdp"]')
-    said = cli("sweep", small, *over, "--over", "flows.1.count=1,2", "--repeats", 2, "--json")
-    assert said.returncode == 0, said
-    value = json.loads(said.stdout)
+    result = cli("sweep", small, *over, "--over", "flows.1.count=1,2", "--repeats", 2, "--json")
+    assert result.returncode == 0, result
+    value = json.loads(result.stdout)
     assert re.fullmatch(r"runs/small-sweep-[0-9a-f]{6}", value["out"])
     assert (value["runs"], value["seeds"]) == (16, [3, 4])
     assert value["points"][1]["set"] == {
@@ -546,8 +546,8 @@ def test_axes_are_options_too(cli: Command, file: Path, tmp_path: Path) -> None:
         "flows.1.count": "2",
     }
     # They take the place of those in the file, and seeds count up from its first.
-    said = cli("sweep", file, "--over", "path.rtt=5 ms", "--repeats", 3, "--json")
-    value = json.loads(said.stdout)
+    result = cli("sweep", file, "--over", "path.rtt=5 ms", "--repeats", 3, "--json")
+    value = json.loads(result.stdout)
     assert (value["runs"], value["seeds"]) == (3, [1, 2, 3])
     more = json.loads(cli("sweep", file, "--repeats", 1, "--json").stdout)
     assert (more["runs"], more["seeds"]) == (6, [1])
@@ -629,9 +629,9 @@ def test_a_run_s_figure_has_the_panels_that_are_named(cli: Command, small: Path)
     # The name of the file says its format.
     done = cli("report", small / "r", "--panel", "window,rtt", "--size", "3x4in", "--out", out)
     assert done.returncode == 0, done
-    found = svg_texts(out.read_bytes())
-    assert {"Window (kB)", "RTT (ms)", "Time (s)"} <= found
-    assert not any("Throughput" in text for text in found)
+    texts = svg_texts(out.read_bytes())
+    assert {"Window (kB)", "RTT (ms)", "Time (s)"} <= texts
+    assert not any("Throughput" in text for text in texts)
 
 
 def test_what_is_undefined_in_all_runs_is_said(cli: Command, small: Path) -> None:
@@ -639,8 +639,8 @@ def test_what_is_undefined_in_all_runs_is_said(cli: Command, small: Path) -> Non
     # Several metrics in one word, as several panels of a run.
     done = cli("report", small / "s", "--metric", "convergence, goodput", "--out", out)
     assert done.returncode == 0, done
-    found = svg_texts(out.read_bytes())
-    assert {"undefined in all runs", "1", "2", "Goodput (Mbit/s)"} <= found
+    texts = svg_texts(out.read_bytes())
+    assert {"undefined in all runs", "1", "2", "Goodput (Mbit/s)"} <= texts
     out = small.parent / "alone.svg"
     assert cli("report", small / "s", "--metric", "convergence", "--out", out).returncode == 0
     assert {"1", "2"} <= svg_texts(out.read_bytes())

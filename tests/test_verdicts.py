@@ -41,7 +41,7 @@ set = {{ "path.queue.size" = "4 bdp", "flows.0.cc" = "cubic" }}
 
 
 @pytest.fixture
-def said(cli: Command, tmp_path: Path) -> Any:
+def run_claim(cli: Command, tmp_path: Path) -> Any:
     (tmp_path / "small.toml").write_text(SCENARIO)
     (tmp_path / "claims").mkdir()
 
@@ -56,8 +56,8 @@ def said(cli: Command, tmp_path: Path) -> Any:
     return run
 
 
-def test_each_bound_says_who_set_it(said: Any, cli: Command, tmp_path: Path) -> None:
-    value, code = said(10**9, "")
+def test_each_bound_says_who_set_it(run_claim: Any, cli: Command, tmp_path: Path) -> None:
+    value, code = run_claim(10**9, "")
     first, second = value["claims"][0]["accept"]
     assert (first["by"], first["reason"]) == ("ours", "why not")
     assert (second["by"], second["reason"], second["corrected"]) == ("source", "", "")
@@ -72,14 +72,14 @@ def test_each_bound_says_who_set_it(said: Any, cli: Command, tmp_path: Path) -> 
     assert "bound of the source" in page
 
 
-def test_a_choice_is_said_with_what_the_others_give(said: Any) -> None:
+def test_a_choice_is_said_with_what_the_others_give(run_claim: Any) -> None:
     more = """
 choice = "the buffer, half a BDP"
 [claims.choices]
 "4 bdp" = { that = "four BDP", set = { "path.queue.size" = "4 bdp" }, cases = ["a"] }
 there = { that = "four BDP and CUBIC", measured = "median(deep.queue_max_bytes)" }
 """
-    value, code = said(20_000, more)
+    value, code = run_claim(20_000, more)
     (claim,) = value["claims"]
     assert (claim["verdict"], code) == ("reproduced by choice", 0)
     run, beside = claim["choices"]
@@ -89,7 +89,7 @@ there = { that = "four BDP and CUBIC", measured = "median(deep.queue_max_bytes)"
     assert beside["measured"] > claim["measured"]
 
 
-def test_a_cause_is_shown_by_a_variant(said: Any) -> None:
+def test_a_cause_is_shown_by_a_variant(run_claim: Any) -> None:
     more = """
 why = "The buffer is too deep."
 [claims.variants]
@@ -97,7 +97,7 @@ shallow = { that = "no buffer", set = { "path.queue.size" = "0.1 bdp" }, cases =
 half = { that = "a fifth", set = { "path.queue.size" = "0.1 bdp" }, halves = "median(a.queue_max_bytes)", seeds = 4 }
 none = { that = "CUBIC", set = { "flows.0.cc" = "cubic" }, halves = "median(a.queue_max_bytes)" }
 """  # noqa: E501
-    value, code = said(4_000, more)
+    value, code = run_claim(4_000, more)
     (claim,) = value["claims"]
     assert (claim["verdict"], code) == ("not reproduced", 3)
     shallow, half, none = claim["variants"]
@@ -108,11 +108,11 @@ none = { that = "CUBIC", set = { "flows.0.cc" = "cubic" }, halves = "median(a.qu
     assert not none["held"]
 
 
-def test_a_finding_has_no_publication_to_agree_with(said: Any) -> None:
-    value, code = said(10**9, "finding = true")
+def test_a_finding_has_no_publication_to_agree_with(run_claim: Any) -> None:
+    value, code = run_claim(10**9, "finding = true")
     assert (value["claims"][0]["verdict"], code) == ("finding", 0)
     # A finding that does not stand any more is seen.
-    value, code = said(1, "finding = true")
+    value, code = run_claim(1, "finding = true")
     assert (value["claims"][0]["verdict"], code) == ("finding", 3)
     assert "fails: the queue is short" in value["claims"][0]["why"]
 
@@ -126,29 +126,29 @@ broken = { that = "a key that does not exist", set = { "path.quee.size" = "4 bdp
 """
 
 
-def test_a_mutant_must_fail_at_the_same_seeds(said: Any, cli: Command) -> None:
-    value, code = said(20_000, MUTANTS, "--mutants")
-    found = {mutant["mutant"]: mutant for mutant in value["mutants"]}
+def test_a_mutant_must_fail_at_the_same_seeds(run_claim: Any, cli: Command) -> None:
+    value, code = run_claim(20_000, MUTANTS, "--mutants")
+    by_name = {mutant["mutant"]: mutant for mutant in value["mutants"]}
     assert code == 3
-    assert [found[name]["outcome"] for name in ("deep", "cubic", "same", "broken")] == [
+    assert [by_name[name]["outcome"] for name in ("deep", "cubic", "same", "broken")] == [
         "fails",
         "fails",
         "survives",
         "error",
     ]
-    assert (found["deep"]["draws"], found["deep"]["of"]) == (3, 3)
-    assert "the queue is short" in found["deep"]["found"]
+    assert (by_name["deep"]["draws"], by_name["deep"]["of"]) == (3, 3)
+    assert "the queue is short" in by_name["deep"]["found"]
     printed = cli("claims", "--mutants").stdout
     assert "4 mutants: 1 error, 2 fails, 1 survives (each must fail)" in printed
 
 
-def test_mutants_of_a_claim_that_does_not_hold_are_not_judged(said: Any) -> None:
-    value, code = said(1, MUTANTS, "--mutants", "--quick")
+def test_mutants_of_a_claim_that_does_not_hold_are_not_judged(run_claim: Any) -> None:
+    value, code = run_claim(1, MUTANTS, "--mutants", "--quick")
     assert {mutant["outcome"] for mutant in value["mutants"]} == {"not judged"}
     assert (value["quick"], code) == (True, 0)
 
 
-def test_most_of_the_draws_must_agree(said: Any) -> None:
+def test_most_of_the_draws_must_agree(run_claim: Any) -> None:
     """A bound that one seed decides does not tell a claim from its mutant."""
     more = """
 [claims.mutants]
@@ -157,14 +157,14 @@ one = { that = "the buffer of one seed", swap = { a = "odd" } }
 scenario = "../small.toml"
 vary = { "path.queue.size" = ["4 bdp", "0.5 bdp", "0.5 bdp"] }
 """
-    (one,) = said(20_000, more, "--mutants", stat="mean")[0]["mutants"]
+    (one,) = run_claim(20_000, more, "--mutants", stat="mean")[0]["mutants"]
     assert "(42.50 kB)" in one["found"]
     assert (one["outcome"], one["draws"], one["of"]) == ("survives", 2, 3)
     # The short form has too few seeds to leave one out.
-    (one,) = said(20_000, more, "--mutants", "--quick", stat="mean")[0]["mutants"]
+    (one,) = run_claim(20_000, more, "--mutants", "--quick", stat="mean")[0]["mutants"]
     assert (one["outcome"], one["draws"], one["of"]) == ("fails", 0, 0)
     more = more.replace("swap", 'long = "two seeds are too few", swap', 1)
-    value, code = said(20_000, more, "--mutants", "--quick", stat="mean")
+    value, code = run_claim(20_000, more, "--mutants", "--quick", stat="mean")
     assert (value["error"]["kind"], code) == ("no-mutants", 2)
 
 
@@ -230,12 +230,12 @@ def test_lines_of_claims() -> None:
     text = (
         '[[claims]]\nid = """\nx = 1\n"""\n[claims.a."b c"]\nd = [\n  "e",\n]\n[[claims]]\nf.g = 1'
     )
-    found = lines(text)
-    assert found[0, "id"] == 2
-    assert (0, "x") not in found
-    assert found[0, "a", "b c"] == 5
-    assert found[0, "a", "b c", "d", 0] == 7
-    assert found[1, "f", "g"] == 10
+    numbers = lines(text)
+    assert numbers[0, "id"] == 2
+    assert (0, "x") not in numbers
+    assert numbers[0, "a", "b c"] == 5
+    assert numbers[0, "a", "b c", "d", 0] == 7
+    assert numbers[1, "f", "g"] == 10
 
 
 def test_verdicts_are_counted() -> None:

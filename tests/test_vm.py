@@ -181,18 +181,18 @@ def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
         listed = (each.read_text().split() for each in children.glob("*/children"))
         return [pid for pids in listed for pid in pids]
 
-    while not (found := machines()):
+    while not (alive := machines()):
         assert running.poll() is None
         time.sleep(0.05)
     running.kill()
     running.wait()
-    for pid in found:
+    for pid in alive:
         while Path(f"/proc/{pid}").exists():
             time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
-    ("cc", "said"),
+    ("cc", "message"),
     [
         ('name = "bbr3-linux", prr_bound = true', "BBRv3 in the kernel has no such option"),
         ('name = "bbr3-linux", startup_pacing_gain = 9', "takes a number from 1 to 3.996"),
@@ -202,17 +202,17 @@ def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
     ],
 )
 def test_options_that_a_kernel_does_not_take(
-    cc: str, said: str, cli: Command, tmp_path: Path
+    cc: str, message: str, cli: Command, tmp_path: Path
 ) -> None:
     path = tmp_path / "refused.toml"
     path.write_text(TWO_FLOWS.replace('"cubic-linux"', f"{{ {cc} }}"))
     ended = cli("run", str(path), "--backend", "vm")
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert message in ended.stderr
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ('reorder = { probability = "1 %", delay = "5 ms" }', "netem does this otherwise"),
         (
@@ -247,13 +247,13 @@ def test_options_that_a_kernel_does_not_take(
     ],
 )
 def test_what_queues_of_a_kernel_cannot_do_is_refused(
-    given: str, said: str, cli: Command, tmp_path: Path
+    given: str, message: str, cli: Command, tmp_path: Path
 ) -> None:
     path = tmp_path / "refused.toml"
     path.write_text(TWO_FLOWS.replace('rtt = "20 ms"', f'rtt = "20 ms"\n{given}', 1))
     ended = cli("run", str(path), "--backend", "vm")
     assert ended.returncode == 2
-    assert said in ended.stderr
+    assert message in ended.stderr
 
 
 ONE_FLOW = """\

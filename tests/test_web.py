@@ -30,10 +30,10 @@ def sources() -> str:
     """Return the hash that `web/build.mjs` writes into what it builds."""
     names = ["build.mjs", "package-lock.json", "tsconfig.json"]
     names += [f"src/{path.name}" for path in (WEB / "src").iterdir()]
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(names):
-        found.update(name.encode() + b"\0" + (WEB / name).read_bytes() + b"\0")
-    return found.hexdigest()
+        digest.update(name.encode() + b"\0" + (WEB / name).read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 @pytest.mark.parametrize("name", ["report.js", "serve.js"])

@@ -45,9 +45,9 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     subprocess.run(install, check=True)
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    found = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True)
+    result = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True)
     # What it depends on is taken from here, behind what is installed there.
-    packages = Path(found.stdout.strip())
+    packages = Path(result.stdout.strip())
     (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     (place / "small.toml").write_text(SCENARIO)
     return place
@@ -128,7 +128,7 @@ def test_the_page_is_served_from_the_wheel(clean: Path) -> None:
 
 
 def test_what_comes_with_it_runs_where_there_is_nothing_else(clean: Path) -> None:
-    for arguments, said in (
+    for arguments, output in (
         (("list", "scenarios"), "bbr3/four-flows-50M-40ms-1bdp"),
         (("run", "four-flows", "--set", 'run.duration="2 s"'), "utilisation"),
         (("claims", "A1"), "1 of 1 claims reproduced"),
@@ -142,4 +142,4 @@ def test_what_comes_with_it_runs_where_there_is_nothing_else(clean: Path) -> Non
     ):
         done = call(clean, "paceline", *arguments)
         assert done.returncode in (0, 3), done.stderr
-        assert said in done.stdout
+        assert output in done.stdout

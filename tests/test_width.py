@@ -117,9 +117,9 @@ def test_no_line_is_longer_than_80_and_no_head_is_broken(
     assert not re.search("\u2013 +ns", result.stdout)
 
 
-def long(said: str) -> list[str]:
+def long(text: str) -> list[str]:
     """Return the lines that are too long; a path, an address or a token cannot be broken."""
-    return [line for line in said.splitlines() if " " in line.strip() and len(line) > 80]
+    return [line for line in text.splitlines() if " " in line.strip() and len(line) > 80]
 
 
 @contextmanager
@@ -138,10 +138,10 @@ def serving(*arguments: str) -> Iterator[IO[str]]:
 
 def test_the_address_of_the_page_fits(place: Path) -> None:
     with serving("serve", str(place), "--port", "0", "--no-browser") as output:
-        said = output.readline()
-        while "http://" not in said:
-            said += output.readline()
-    assert long(said) == []
+        output_ = output.readline()
+        while "http://" not in output_:
+            output_ += output.readline()
+    assert long(output_) == []
 
 
 def test_both_sides_of_a_transfer_fit(
@@ -180,10 +180,10 @@ def test_the_summary_of_programs_fits(
 @pytest.mark.parametrize("verb", verbs.VERBS)
 def test_a_line_of_the_help_fits(verb: str, cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    said = cli(verb, "--help").stdout
+    help_text = cli(verb, "--help").stdout
     for part in _parts(verb):
-        said += cli(*part.split(), "--help").stdout
-    assert [line for line in said.splitlines() if len(line) > 80] == []
+        help_text += cli(*part.split(), "--help").stdout
+    assert [line for line in help_text.splitlines() if len(line) > 80] == []
 
 
 def test_a_sentence_is_folded_between_words_and_not_in_a_command() -> None:
@@ -198,8 +198,8 @@ def test_a_sentence_is_folded_between_words_and_not_in_a_command() -> None:
 
 
 def test_a_file_gets_each_line_whole(cli: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = [line for line in cli("list", "scenarios").stdout.splitlines() if "..." in line[-3:]]
-    assert told == []
+    cut = [line for line in cli("list", "scenarios").stdout.splitlines() if "..." in line[-3:]]
+    assert cut == []
     monkeypatch.setenv("COLUMNS", "80")
     assert any(line.endswith("...") for line in cli("list", "scenarios").stdout.splitlines())
     assert len(cli("list", "scenarios").stdout.splitlines()) == 1 + len(paceline.scenarios())

@@ -131,14 +131,14 @@ class Ended(NamedTuple):
     """How a process ended."""
 
     code: int | None
-    said: str
+    output: str
 
 
-def _carry_out(place: str, arguments: tuple[str, ...], said: str) -> None:
+def _carry_out(place: str, arguments: tuple[str, ...], output: str) -> None:
     from paceline.cli import main
 
     os.chdir(place)
-    with open(said, "w") as file:
+    with open(output, "w") as file:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
         sys.exit(main(list(arguments)))
@@ -155,19 +155,19 @@ class Processes:
     def start(self, verb: str, place: Path) -> tuple[BaseProcess, Path]:
         """Start a verb in a folder."""
         self._count += 1
-        said = self._logs / f"{self._count}.txt"
-        said.touch()
+        output = self._logs / f"{self._count}.txt"
+        output.touch()
         process = self._context.Process(
-            target=_carry_out, args=(str(place), WRITERS[verb], str(said))
+            target=_carry_out, args=(str(place), WRITERS[verb], str(output))
         )
         process.start()
-        return process, said
+        return process, output
 
     def run(self, verb: str, place: Path) -> Ended:
         """Run a verb to its end."""
-        process, said = self.start(verb, place)
+        process, output = self.start(verb, place)
         process.join(120)
-        return Ended(process.exitcode, said.read_text(errors="replace"))
+        return Ended(process.exitcode, output.read_text(errors="replace"))
 
 
 @contextlib.contextmanager

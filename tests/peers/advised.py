@@ -118,10 +118,10 @@ def truth(drawn: dict[str, Any], engine: Any, *, hidden: bool) -> dict[str, floa
         cases = [replace(case, cc=LINUX.get(case.cc, case.cc), company=company) for case in cases]
     jobs = [case.job()._replace(backend=engine) for case in cases]
     kept = batch.outcomes(jobs, lambda number, _, run: cases[number].measure(run))
-    found: dict[str, list[float]] = {cc: [] for cc in CONTROLLERS}
+    goodputs: dict[str, list[float]] = {cc: [] for cc in CONTROLLERS}
     for number, one in enumerate(kept):
-        found[CONTROLLERS[number // SEEDS[engine]]].append(one.kept[advise.AIMS[aim]])
-    means = {cc: float(np.mean(values)) for cc, values in found.items()}
+        goodputs[CONTROLLERS[number // SEEDS[engine]]].append(one.kept[advise.AIMS[aim]])
+    means = {cc: float(np.mean(values)) for cc, values in goodputs.items()}
     if aim == "latency":
         return {cc: min(means.values()) / mean for cc, mean in means.items()}
     return {cc: mean / max(means.values()) for cc, mean in means.items()}
@@ -142,33 +142,33 @@ def answer(drawn: dict[str, Any], cc: str, engine: Any, *, hidden: bool) -> dict
         else:
             how.write(run, place, flows=[0])
         try:
-            seen = advise.read("run.pcap", paceline.Run.capture(place))
+            recording = advise.read("run.pcap", paceline.Run.capture(place))
         except fit.UnfitError as error:
             return {"said": [], "how": f"{how.end}: {error}"}
-    if seen.fitted is None:
-        return {"said": [], "limited": True, "how": f"{how.end}: {seen.limits.sentence}"}
-    best = seen.fitted.judged[0]
+    if recording.fitted is None:
+        return {"said": [], "limited": True, "how": f"{how.end}: {recording.limits.sentence}"}
+    best = recording.fitted.judged[0]
     near = f"{best.model.name} {best.distance:.3f} ({best.spread:.3f})"
-    told = f"{how.end}: {near}, {' or '.join(seen.senders)}"
-    if not seen.is_near:
-        return {"said": [], "how": f"{told}, no model is near"}
+    summary = f"{how.end}: {near}, {' or '.join(recording.senders)}"
+    if not recording.is_near:
+        return {"said": [], "how": f"{summary}, no model is near"}
     beside = (("cubic", drawn["beside"]),) if drawn["beside"] else ()
-    asked = advise.StudyOptions(CONTROLLERS, beside)
-    advice = advise.Study([seen], asked, drawn["aim"]).run(batch.Watch())
-    return {"said": advice.best(drawn["aim"]), "use": advice.recommended, "how": told}
+    options = advise.StudyOptions(CONTROLLERS, beside)
+    advice = advise.Study([recording], options, drawn["aim"]).run(batch.Watch())
+    return {"said": advice.best(drawn["aim"]), "use": advice.recommended, "how": summary}
 
 
-def judged(told: dict[str, Any], true: dict[str, float]) -> str:
+def judged(answer_: dict[str, Any], true: dict[str, float]) -> str:
     """Return whether an answer is right."""
-    best, said = max(true, key=lambda cc: true[cc]), told["said"]
-    if not said:
-        alike = told.get("limited", False) and min(true.values()) >= ALIKE
+    best, chosen = max(true, key=lambda cc: true[cc]), answer_["said"]
+    if not chosen:
+        alike = answer_.get("limited", False) and min(true.values()) >= ALIKE
         return "right" if alike else "nothing said"
-    if said == [best] or (best in said and min(true[cc] for cc in said) >= ALIKE):
+    if chosen == [best] or (best in chosen and min(true[cc] for cc in chosen) >= ALIKE):
         return "right"
-    if best in said:
+    if best in chosen:
         return "open"
-    return "close" if max(true[cc] for cc in said) >= ALIKE else "wrong"
+    return "close" if max(true[cc] for cc in chosen) >= ALIKE else "wrong"
 
 
 def cell(true: dict[str, float]) -> tuple[str, bool]:
@@ -178,7 +178,7 @@ def cell(true: dict[str, float]) -> tuple[str, bool]:
 
 
 def drawn_paths(
-    found: dict[str, dict[str, Any]], first: int, count: int, more: str, add: Any
+    known: dict[str, dict[str, Any]], first: int, count: int, more: str, add: Any
 ) -> list[dict[str, Any]]:
     """Return the paths that are kept; simulate the truth of those that are not known."""
     kept: list[dict[str, Any]] = []
@@ -187,7 +187,7 @@ def drawn_paths(
         if len(kept) >= count:
             break
         key = f"truth {seed}{more}"
-        one = found.get(key) or add(key, draw(seed))
+        one = known.get(key) or add(key, draw(seed))
         where = cell(one["true"])
         if full[where] < QUOTA[where[1]]:
             full[where] += 1
@@ -206,7 +206,7 @@ def main() -> int:
     parser.add_argument("--truth", action="store_true", help="only draw the paths")
     options = parser.parse_args()
     there = options.results.read_text().splitlines() if options.results.exists() else []
-    found = {one["key"]: one for one in map(json.loads, there)}
+    known = {one["key"]: one for one in map(json.loads, there)}
 
     def add(key: str, value: dict[str, Any]) -> dict[str, Any]:
         if key.startswith("truth"):
@@ -216,27 +216,27 @@ def main() -> int:
         return value
 
     more = " beside" * options.beside
-    kept = drawn_paths(found, FIRST[options.engine], options.count, more, add)
+    kept = drawn_paths(known, FIRST[options.engine], options.count, more, add)
     counts: Counter[str] = Counter()
     uses: Counter[str] = Counter()
     same = 0
     for one in () if options.truth else kept:
         seed, true = one["seed"], one["true"]
         used = ("cubic", "bbr1") if options.twice else (CONTROLLERS[seed % 4],)
-        answers = []
+        rows = []
         for cc in used:
             key = f"answer {seed} {cc}{more}"
-            told = found.get(key)
-            if told is None:
-                told = add(key, answer(one, cc, options.engine, hidden=options.beside))
-            word, use = judged(told, true), told.get("use")
+            row = known.get(key)
+            if row is None:
+                row = add(key, answer(one, cc, options.engine, hidden=options.beside))
+            word, use = judged(row, true), row.get("use")
             counts[word] += 1
             uses["none" if use is None else "good" if true[use] >= ALIKE else "worse"] += 1
-            answers.append(set(told["said"]))
+            rows.append(set(row["said"]))
             shown = ", ".join(f"{cc} {true[cc]:.3f}" for cc in sorted(true, key=lambda n: -true[n]))
             who = f"{one['kind']}, {one['aim']}, beside {one['beside']}"
-            print(seed, who, cc, word.upper(), told["said"], use, "|", shown, "|", told["how"])
-        same += options.twice and answers[0] == answers[1]
+            print(seed, who, cc, word.upper(), row["said"], use, "|", shown, "|", row["how"])
+        same += options.twice and rows[0] == rows[1]
     cells = [cell(one["true"]) for one in kept]
     print(", ".join(f"{word} {count}" for word, count in counts.most_common()))
     print("recommended:", ", ".join(f"{word} {count}" for word, count in uses.most_common()))

@@ -53,15 +53,15 @@ def shares(
     seeds: range, cc: str, recovery: str | None = None, *, as_linux: bool = False
 ) -> dict[int, float]:
     """Return the share of the rate that each seed's flow has at the end."""
-    found = {}
+    shares_ = {}
     for seed in seeds:
         path = drawn.outages(seed, cc)
         text = path.toml()
         text += f'recovery = "{recovery}"\n' if recovery else ""
         text += 'ack = "linux"\ntso_defer = true\n' if as_linux else ""
         run = paceline.run(text, seed=1)
-        found[seed] = late(run) / path.rate
-    return found
+        shares_[seed] = late(run) / path.rate
+    return shares_
 
 
 def total(run: paceline.Run, since: float) -> list[float]:
@@ -140,18 +140,18 @@ def any_change(seed: int) -> tuple[str, float, float, str]:
 
 def any_changes(seeds: range) -> int:
     """Run drawn paths with any disturbance, and print how many are back in time."""
-    found: dict[str, Counter[str]] = {}
+    changes: dict[str, Counter[str]] = {}
     with ProcessPoolExecutor() as pool:
         for seed, (cc, needed, fresh, cause) in zip(
             seeds, pool.map(any_change, seeds, chunksize=8), strict=True
         ):
-            found.setdefault(cc, Counter())[cause or "in time"] += 1
+            changes.setdefault(cc, Counter())[cause or "in time"] += 1
             if cause:
                 late = f"{needed:.1f} s" if needed < math.inf else f"not within {AFTER} s"
                 print(f"seed {seed}: {cc} {late}, fresh {fresh:.1f} s: {cause}", flush=True)
-    for cc, counts in sorted(found.items()):
+    for cc, counts in sorted(changes.items()):
         print(f"{cc}: {', '.join(f'{n} {how}' for how, n in counts.most_common())}")
-    return 1 if any(counts["recovery"] + counts["no growth"] for counts in found.values()) else 0
+    return 1 if any(counts["recovery"] + counts["no growth"] for counts in changes.values()) else 0
 
 
 def main() -> int:
@@ -163,15 +163,15 @@ def main() -> int:
     parser.add_argument("--recovery")
     parser.add_argument("--as-linux", action="store_true", help="the hosts' ACKs and bursts")
     parser.add_argument("--any", action="store_true", help="any disturbance, any controller")
-    asked = parser.parse_args()
-    seeds = range(asked.first, asked.first + asked.paths)
-    if asked.any:
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.paths)
+    if options.any:
         return any_changes(seeds)
-    found = shares(seeds, asked.cc, asked.recovery, as_linux=asked.as_linux)
-    worst = sorted(found.items(), key=lambda one: one[1])
+    shares_ = shares(seeds, options.cc, options.recovery, as_linux=options.as_linux)
+    worst = sorted(shares_.items(), key=lambda one: one[1])
     pinned = [seed for seed, share in worst if share < 0.1]
     half = [seed for seed, share in worst if share < 0.5]
-    print(f"{asked.cc}: {len(pinned)} of {len(found)} below a tenth, {len(half)} below half")
+    print(f"{options.cc}: {len(pinned)} of {len(shares_)} below a tenth, {len(half)} below half")
     print("worst:", ", ".join(f"{seed} {share:.3f}" for seed, share in worst[:6]))
     return 1 if pinned else 0
 

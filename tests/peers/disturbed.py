@@ -143,14 +143,14 @@ def _back(path: drawn.Drawn, bytes_: list[float]) -> float:
     for number, (at, rate) in enumerate(path.ends):
         following = path.ends[number + 1][0] if number + 1 < len(path.ends) else path.duration
         enough = 0.9 * rate * 1e6 / 8 * 1448 / 1500 * span * STEP / 1e9
-        found = following
+        back = following
         for i in range(math.ceil(at * 1e9 / STEP), len(bytes_) - span):
             if i * STEP >= following * 1e9:
                 break
             if bytes_[i + span] - bytes_[i] >= enough:
-                found = i * STEP / 1e9
+                back = i * STEP / 1e9
                 break
-        total += max(found - at, 0.0) * 1e9
+        total += max(back - at, 0.0) * 1e9
     return total
 
 
@@ -271,8 +271,8 @@ def summary(folder: Path, by: bool) -> None:
         for metric in results.differs(path):
             means = [_mean(results.values(path.seed, side, metric)) for side in SIDES]
             count = len(results.values(path.seed, "vm", metric))
-            said = ["none" if mean is None else f"{mean:.4g}" for mean in means]
-            print(f"  {path.seed} {metric}: simulated {said[0]}, Linux {said[1]}, {count} starts")
+            texts = ["none" if mean is None else f"{mean:.4g}" for mean in means]
+            print(f"  {path.seed} {metric}: simulated {texts[0]}, Linux {texts[1]}, {count} starts")
     for key, row in results.found.items():
         if "error" in row:
             print("  error:", *key, row["error"].splitlines()[0])
@@ -351,15 +351,15 @@ def main() -> int:
     one = verbs.add_parser("parting")
     one.add_argument("seed", type=int)
     one.add_argument("--start", type=int, default=1)
-    asked = parser.parse_args()
-    match asked.verb:
+    options = parser.parse_args()
+    match options.verb:
         case "run":
-            first, _, last = asked.seeds.partition("-")
-            run(asked.folder, range(int(first), int(last or first) + 1), asked.starts)
+            first, _, last = options.seeds.partition("-")
+            run(options.folder, range(int(first), int(last or first) + 1), options.starts)
         case "summary":
-            summary(asked.folder, asked.by)
+            summary(options.folder, options.by)
         case _:
-            parting(asked.seed, asked.start)
+            parting(options.seed, options.start)
     return 0
 
 

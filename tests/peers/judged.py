@@ -183,13 +183,15 @@ def right(cc: str, seeds: range, backend: Backend, later_ms: float) -> int:
                 untold[alone, check["why"] or check["id"]] += 1
         if broken := judged.having("broken"):
             false += 1
-            told = ", ".join(f"{check['id']} {check['measured']:.4g}" for check in broken)
-            print(seed, kind, f"{judged.likeness:.3f}", told, flush=True)
+            listed = ", ".join(f"{check['id']} {check['measured']:.4g}" for check in broken)
+            print(seed, kind, f"{judged.likeness:.3f}", listed, flush=True)
     for alone in (True, False):
         of = {verdict: n for (is_alone, verdict), n in counts.items() if is_alone == alone}
         every = sum(of.values()) or 1
-        told = ", ".join(f"{verdict} {100 * n / every:.1f} %" for verdict, n in sorted(of.items()))
-        print("alone, no losses:" if alone else "others:", told)
+        listed = ", ".join(
+            f"{verdict} {100 * n / every:.1f} %" for verdict, n in sorted(of.items())
+        )
+        print("alone, no losses:" if alone else "others:", listed)
         for (is_alone, why), n in untold.most_common():
             if is_alone == alone and n > every / 200:
                 print(f"  {100 * n / every:.1f} % {why}")
@@ -201,7 +203,7 @@ def defects(rules: bool) -> None:
     """Judge flows with one option changed, or with one rule of the draft left out."""
     texts = {path.stem[:2]: path.read_text() for path in BASELINES}
     own = {name: _volumes(_run(text)) for name, text in texts.items()}
-    seen = found = 0
+    visible = detected = 0
     for defect, runs in _without_rules(texts) if rules else _with_options(texts):
         differs, broken = [], {}
         for name, run in runs.items():
@@ -213,10 +215,10 @@ def defects(rules: bool) -> None:
             (judged,) = judge(run, 0, ("bbr3",))
             if checks := judged.having("broken"):
                 broken[name] = [check["id"] for check in checks]
-        seen += bool(differs)
-        found += bool(differs) and bool(broken)
+        visible += bool(differs)
+        detected += bool(differs) and bool(broken)
         print(defect, "differs on", differs, "broken:", broken, flush=True)
-    print(f"{found} of {seen} defects that packets show are found")
+    print(f"{detected} of {visible} defects that packets show are found")
 
 
 Flawed = Iterator[tuple[str, dict[str, paceline.Run]]]
@@ -289,13 +291,13 @@ def main() -> int:
     one.add_argument("--backend", choices=("sim", "vm"), default="sim")
     one.add_argument("--later", type=float, default=0.0, metavar="MS")
     verbs.add_parser("defects").add_argument("--rules", action="store_true")
-    asked = parser.parse_args()
-    if asked.verb == "defects":
-        defects(asked.rules)
+    options = parser.parse_args()
+    if options.verb == "defects":
+        defects(options.rules)
         return 0
-    first, _, last = asked.seeds.partition("-")
+    first, _, last = options.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    return min(right(asked.cc, seeds, asked.backend, asked.later), 1)
+    return min(right(options.cc, seeds, options.backend, options.later), 1)
 
 
 if __name__ == "__main__":

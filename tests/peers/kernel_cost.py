@@ -81,7 +81,7 @@ def transfer(hosts: list[int], cc: str, seconds: int, rate: str, cpu: int) -> di
     """Send for some seconds, and return what it took."""
     sender, receiver = hosts
     pinned = ["taskset", "--cpu-list", str(cpu)]
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as output:
         serve = ["iperf3", "--server", "--one-off", "--port", PORT]
         server = subprocess.Popen(
             ["nsenter", "--net", "--target", str(receiver), *pinned, *serve],
@@ -97,15 +97,15 @@ def transfer(hosts: list[int], cc: str, seconds: int, rate: str, cpu: int) -> di
         send = ["iperf3", "--client", RECEIVER, "--port", PORT, "--congestion", cc, "--json"]
         send += ["--time", str(seconds), "--bitrate", rate]
         client = subprocess.Popen(
-            ["nsenter", "--net", "--target", str(sender), *pinned, *send], stdout=said
+            ["nsenter", "--net", "--target", str(sender), *pinned, *send], stdout=output
         )
         used = 0.0
         for process in (client, server):
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = status
             used += usage.ru_utime + usage.ru_stime
-        said.seek(0)
-        end = json.load(said)["end"]["sum_received"]
+        output.seek(0)
+        end = json.load(output)["end"]["sum_received"]
     count = acks(sender) - before
     return {
         "gbps": end["bits_per_second"] / 1e9,
@@ -118,17 +118,17 @@ def transfer(hosts: list[int], cc: str, seconds: int, rate: str, cpu: int) -> di
 
 def programs() -> dict[str, tuple[int, int]]:
     """Return how long each of the controller's programs has run, and how often."""
-    found = {}
+    programs_ = {}
     for info, _ in bpf.programs():
         name = info.name.decode()
         if info.type == bpf.PROG_STRUCT_OPS and name.startswith(("paceline_", "linux_")):
             with bpf.opened(bpf.library().bpf_prog_get_fd_by_id(info.id)) as fd:
-                told = Path(f"/proc/self/fdinfo/{fd}").read_text()
+                text = Path(f"/proc/self/fdinfo/{fd}").read_text()
             time, count = (
-                int(re.findall(rf"{key}:\s*(\d+)", told)[0]) for key in ("run_time_ns", "run_cnt")
+                int(re.findall(rf"{key}:\s*(\d+)", text)[0]) for key in ("run_time_ns", "run_cnt")
             )
-            found[name] = (time, count)
-    return found
+            programs_[name] = (time, count)
+    return programs_
 
 
 def own_time(
@@ -187,31 +187,31 @@ def linux_bbr() -> Iterator[None]:
 
 def measure(hosts: list[int], options: argparse.Namespace) -> None:
     """Measure both controllers in turn."""
-    seen: dict[str, list[dict[str, float]]] = {"bbr": [], controller.NAME: []}
+    results: dict[str, list[dict[str, float]]] = {"bbr": [], controller.NAME: []}
     own: dict[str, list[tuple[float, int]]] = {}
     rest = (options.seconds, options.rate, options.cpu)
     for _ in range(options.rounds):
-        for cc, measured in seen.items():
+        for cc, measured in results.items():
             measured.append(transfer(hosts, cc, *rest))
         for cc in PER_ACK:
             for name, spent in own_time(hosts, cc, *rest).items():
                 own.setdefault(name, []).append(spent)
-    say = sys.stdout.write
-    say("controller     Gbit/s   CPU  ACKs     CPU an ACK  CPU a packet (medians)\n")
-    for cc, measured in seen.items():
+    write = sys.stdout.write
+    write("controller     Gbit/s   CPU  ACKs     CPU an ACK  CPU a packet (medians)\n")
+    for cc, measured in results.items():
         middle = {key: statistics.median(one[key] for one in measured) for key in measured[0]}
-        say(
+        write(
             f"{cc:13} {middle['gbps']:7.2f} {middle['cpu']:5.2f} {middle['acks']:7.0f} "
             f"{middle['ack_ns']:9.0f} ns {middle['packet_ns']:9.0f} ns\n"
         )
-    say("program          each   least   runs (median, least of rounds)\n")
-    for name, told in own.items():
-        times = [time for time, _ in told]
-        runs = sum(count for _, count in told)
-        say(f"{name:15} {statistics.median(times):5.0f} ns {min(times):5.0f} ns {runs:8}\n")
+    write("program          each   least   runs (median, least of rounds)\n")
+    for name, rows in own.items():
+        times = [time for time, _ in rows]
+        runs = sum(count for _, count in rows)
+        write(f"{name:15} {statistics.median(times):5.0f} ns {min(times):5.0f} ns {runs:8}\n")
     for cc, names in PER_ACK.items():
         all_ = [sum(own[name][n][0] for name in names) for n in range(options.rounds)]
-        say(f"an ACK, {cc:13} {statistics.median(all_):5.0f} ns {min(all_):5.0f} ns\n")
+        write(f"an ACK, {cc:13} {statistics.median(all_):5.0f} ns {min(all_):5.0f} ns\n")
 
 
 if __name__ == "__main__":

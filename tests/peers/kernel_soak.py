@@ -47,8 +47,8 @@ def unaccounted() -> int:
 
 def warnings() -> list[str]:
     """Return what the kernel has warned of."""
-    said = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
-    return [line for line in said.splitlines() if "WARNING:" in line or "BUG:" in line]
+    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
+    return [line for line in log.splitlines() if "WARNING:" in line or "BUG:" in line]
 
 
 class Flows:
@@ -167,13 +167,13 @@ def main() -> int:
     try:
         good = soak(options.minutes, options.rate)
     finally:
-        held = controller.unload()
+        is_in_use = controller.unload()
     until = time.monotonic() + 60
     while (after := sorted(map_.id for map_ in bpf.maps())) != before and time.monotonic() < until:
         time.sleep(0.5)
     new = warnings()[len(warned) :]
     left = len(set(after) - set(before))
-    sys.stdout.write(f"left: {left} maps (held at the end: {held}); warnings: {new}\n")
+    sys.stdout.write(f"left: {left} maps (held at the end: {is_in_use}); warnings: {new}\n")
     return 0 if good and after == before and not new else 1
 
 

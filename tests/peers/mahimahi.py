@@ -147,15 +147,15 @@ def fixed(rate: int, place: Path) -> Path:
     return trace
 
 
-def measured(said: str, seconds: float) -> dict[str, float]:
+def measured(output: str, seconds: float) -> dict[str, float]:
     """Return goodput in the second half and the delays of probes in it."""
-    told = json.loads(said.splitlines()[-1])
-    before = max((at for at, _ in told["got"] if at <= seconds / 2 + 0.01), default=0.0)
-    late = [(at, count) for at, count in told["got"] if at > before]
+    report = json.loads(output.splitlines()[-1])
+    before = max((at for at, _ in report["got"] if at <= seconds / 2 + 0.01), default=0.0)
+    late = [(at, count) for at, count in report["got"] if at > before]
     if not late:
-        raise SystemExit(f"nothing arrived in the second half: {said[-500:]}")
+        raise SystemExit(f"nothing arrived in the second half: {output[-500:]}")
     carried = sum(count for _, count in late) * 8 / (late[-1][0] - before)
-    rtts = sorted(rtt for at, rtt in told["rtts"] if at >= seconds / 2)
+    rtts = sorted(rtt for at, rtt in report["rtts"] if at >= seconds / 2)
     return {
         "goodput_bps": carried,
         "added_p50_ms": rtts[len(rtts) // 2] * 1e3 - 2 * DELAY_MS,
@@ -213,7 +213,7 @@ def main() -> None:
             words += [options.python, f"{place}/quic.py", str(size)]
         elif options.cc and kind == "iperf3":
             words += ["-C", options.cc]
-        found: dict[str, list[dict[str, float]]] = {"mahimahi": [], "paceline": []}
+        results: dict[str, list[dict[str, float]]] = {"mahimahi": [], "paceline": []}
         for turn in range(options.times):
             inner = shlex.join(client) + " $MAHIMAHI_BASE " + shlex.join(words)
             link = f"{options.bin}/mm-link {up} {down} {queue.format('up', 'up')}"
@@ -221,18 +221,20 @@ def main() -> None:
             outside = subprocess.Popen(["sh", "-c", server], start_new_session=True)
             time.sleep(0.5)
             try:
-                said = run(["su", options.user, "-c", f"{options.bin}/mm-delay {DELAY_MS} {link}"])
+                output = run(
+                    ["su", options.user, "-c", f"{options.bin}/mm-delay {DELAY_MS} {link}"]
+                )
             finally:
                 subprocess.run(["pkill", "-s", str(outside.pid)], check=False)
                 outside.wait()
-            found["mahimahi"].append(measured(said, options.seconds))
+            results["mahimahi"].append(measured(output, options.seconds))
             ours = ["shell", "--trace-down", down, "--trace-up", up, "--delay", f"{DELAY_MS} ms"]
             ours += ["--queue", f"{options.queue} packets", "--quiet"]
             ours += ["--out", place / f"{down.name}-{kind}-{turn}", "--server", server, "--"]
             command = [sys.executable, "-m", "paceline", *map(str, ours)]
-            said = run([*command, *client, "server", *words])
-            found["paceline"].append(measured(said, options.seconds))
-        for tool, rows in found.items():
+            output = run([*command, *client, "server", *words])
+            results["paceline"].append(measured(output, options.seconds))
+        for tool, rows in results.items():
             middle = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
             sys.stdout.write(
                 json.dumps({"cell": name, "kind": kind, "tool": tool, **middle}) + "\n"

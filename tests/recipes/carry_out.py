@@ -30,7 +30,7 @@ class RecipeError(Exception):
 def copy_tree(to: Path) -> None:
     """Copy the sources; equal files keep their time, so that little is built again."""
     shutil.rmtree(to / "runs", ignore_errors=True)
-    wanted = set()
+    tracked = set()
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in SKIPPED]
         for name in names:
@@ -38,11 +38,11 @@ def copy_tree(to: Path) -> None:
             if source.suffix in {".so", ".pyc"}:
                 continue
             place = to / source.relative_to(ROOT)
-            wanted.add(place)
+            tracked.add(place)
             if not place.is_file() or place.read_bytes() != source.read_bytes():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, place)
-    for place in [p for p in to.rglob("*") if p.is_file() and p not in wanted]:
+    for place in [p for p in to.rglob("*") if p.is_file() and p not in tracked]:
         if "target" not in place.relative_to(to).parts:
             place.unlink()
 
@@ -87,10 +87,10 @@ def carry_out(recipe: dict[str, Any], tree: Path) -> int:
         place.write_text(text.replace(change["text"], change["by"]), encoding="utf-8")
         touched.add(change["path"])
         added += 1
-    said = touches(recipe["title"])
+    files = touches(recipe["title"])
     own = {path.replace(recipe["name"], "NAME") for path in touched}
-    if own != said:
-        raise RecipeError(f"it touches {sorted(own)}, and says {sorted(said)}")
+    if own != files:
+        raise RecipeError(f"it touches {sorted(own)}, and says {sorted(files)}")
     return added
 
 
@@ -117,9 +117,9 @@ def see(recipe: dict[str, Any], tree: Path) -> None:
         done = subprocess.run(
             command, cwd=tree, env=environment, capture_output=True, text=True, check=False
         )
-        said = done.stdout + done.stderr
-        if done.returncode != step.get("exit", 0) or step["says"] not in said:
-            raise RecipeError(f"{command[2:]} ended with {done.returncode} and said\n{said}")
+        output = done.stdout + done.stderr
+        if done.returncode != step.get("exit", 0) or step["says"] not in output:
+            raise RecipeError(f"{command[2:]} ended with {done.returncode} and said\n{output}")
 
 
 def main() -> int:
