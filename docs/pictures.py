@@ -139,10 +139,10 @@ class Panel:
             [max(value.mean - value.low, 0.0) for value in line.values],
             [max(value.high - value.mean, 0.0) for value in line.values],
         ]
-        look: dict[str, Any] = {"marker": MARKS[index], "markersize": 4, "capsize": 2.5}
+        line_style: dict[str, Any] = {"marker": MARKS[index], "markersize": 4, "capsize": 2.5}
         joined = "solid" if index < 3 else (0, (2, 2))
-        look |= {"color": colour, "linestyle": "none" if self.names else joined}
-        axes.errorbar(xs, means, yerr=ends, label=line.label, **look)
+        line_style |= {"color": colour, "linestyle": "none" if self.names else joined}
+        axes.errorbar(xs, means, yerr=ends, label=line.label, **line_style)
 
 
 def _answer(result: Result, place: Place, query: Query) -> pl.DataFrame:
@@ -160,8 +160,8 @@ def _at(level: float, name: str) -> Callable[[Axes, Result], None]:
 
     def draw(axes: Axes, _: Result) -> None:
         axes.axhline(level, color=NEUTRAL, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        look: dict[str, Any] = {"color": NEUTRAL, "fontsize": 9, "va": "center"}
-        axes.text(1.01, level, name, transform=axes.get_yaxis_transform(), **look)
+        text_style: dict[str, Any] = {"color": NEUTRAL, "fontsize": 9, "va": "center"}
+        axes.text(1.01, level, name, transform=axes.get_yaxis_transform(), **text_style)
 
     return draw
 

@@ -380,8 +380,12 @@ def picture(sweeps: dict[str, Sweeps], names: Sequence[str], out: Path) -> None:
                     # A point that failed leaves a gap.
                     values = [goodputs.get(size) for size in BUFFERS]
                     shown = [math.nan if value is None else value * scale for value in values]
-                    look = {"color": flow_style(nth).colour, "marker": MARKS[nth], "linewidth": 1}
-                    axis.plot([0.5, 1, 4], shown, markersize=3, label=", ".join(path), **look)
+                    line_style = {
+                        "color": flow_style(nth).colour,
+                        "marker": MARKS[nth],
+                        "linewidth": 1,
+                    }
+                    axis.plot([0.5, 1, 4], shown, markersize=3, label=", ".join(path), **line_style)
                 axis.set_ylim(*limits)
                 axis.set_xscale("log", base=2)
                 axis.set_xticks([0.5, 1, 4], ["0.5", "1", "4"])

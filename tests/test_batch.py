@@ -260,10 +260,10 @@ def test_conformance_goes_on_where_it_was_stopped(
 ) -> None:
     command = ("conformance", "--cases", DRAFT, "--case", "07b", "16", "--jobs", 1)
     patch = stopped(monkeypatch, 2)
-    said = cli(*command)
+    interrupted = cli(*command)
     patch.__exit__(None, None, None)
-    assert said.returncode == 130
-    assert "run the same command again" in said.stderr
+    assert interrupted.returncode == 130
+    assert "run the same command again" in interrupted.stderr
     result = cli(*command, "--json")
     assert re.search(r"conformance: [2-4] of 5 runs already exist", result.stderr)
     assert json.loads(result.stdout) == json.loads(cli(*command, "--json").stdout)
@@ -288,10 +288,10 @@ values.most = "SELECT MAX(cwnd_bytes) AS v FROM samples"
 cases.one = { scenario = "../small.toml", set = { "run.duration" = "5 s" } }
 """)
     patch = stopped(monkeypatch, 4)
-    said = cli("claims", "--jobs", 1)
+    interrupted = cli("claims", "--jobs", 1)
     patch.__exit__(None, None, None)
-    assert said.returncode == 130
-    assert "not finished: X1" in said.stderr
+    assert interrupted.returncode == 130
+    assert "not finished: X1" in interrupted.stderr
     result = cli("claims", "--json")
     assert re.search(r"claims: [0-9]+ of 30 runs already exist", result.stderr)
     again = cli("claims", "--json")

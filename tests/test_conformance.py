@@ -218,11 +218,11 @@ def test_the_drafts_cases(cli: Command, controller: str) -> None:
 def test_only_the_traces_that_were_asked_for_are_replayed() -> None:
     replayed: list[str] = []
 
-    def wanted(id_: str) -> bool:
+    def is_wanted(id_: str) -> bool:
         replayed.append(id_)
         return len(replayed) == 2
 
-    rows = paceline._paceline.golden_traces(ROOT / "data" / "conformance" / "linux-bbr", wanted)
+    rows = paceline._paceline.golden_traces(ROOT / "data" / "conformance" / "linux-bbr", is_wanted)
     assert [row["id"] for row in rows] == [replayed[1]]
     assert len(replayed) == 31
 

@@ -326,10 +326,10 @@ def test_the_page_of_claims_or_of_a_question_shows_each_picture() -> None:
         texts = {html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)}
         for panel in panels:
             assert {panel.xlabel, panel.ylabel} <= texts, "make claims-pictures"
-            query = panel.with_queries(known[panel.claim])
-            named = {case for each in query.expressions() for case in each.names()}
-            named |= {place.case for picture in query.pictures for place in picture.cases}
+            needed = panel.with_queries(known[panel.claim])
+            named = {case for each in needed.expressions() for case in each.names()}
+            named |= {place.case for picture in needed.pictures for place in picture.cases}
             assert named
-            assert named == set(query.cases)
-            for axis in (axis for case in query.cases.values() for axis in case.sweep):
+            assert named == set(needed.cases)
+            for axis in (axis for case in needed.cases.values() for axis in case.sweep):
                 assert axis.points, f"{name}: {panel.title}: {axis.name}"

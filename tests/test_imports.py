@@ -138,7 +138,7 @@ def test_a_verb_loads_no_other(tmp_path: Path) -> None:
 
 
 def test_the_list_of_verbs_has_the_first_line_of_each_help(tmp_path: Path) -> None:
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-m", "paceline", "--help"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(paceline.__file__).parents[1]), "COLUMNS": "200"},
@@ -154,5 +154,5 @@ def test_the_list_of_verbs_has_the_first_line_of_each_help(tmp_path: Path) -> No
             assert function.__module__ == import_module(f"paceline.cli.verbs.{module}").__name__
             text = inspect.getdoc(function) or ""
         first = text.splitlines()[0].replace("`", "")
-        assert f" {verb} " in said
-        assert first in said, verb
+        assert f" {verb} " in output
+        assert first in output, verb

@@ -73,10 +73,10 @@ def test_two_exports_give_equal_bytes_and_a_manifest_names_them(cli: Command) ->
     assert tree(Path("one")) == tree(Path("two"))
     answer = json.loads(done.stdout)
     index = json.loads(Path("one/index.json").read_text())
-    for entry, told in zip(answer["references"], index["references"], strict=True):
+    for entry, listed in zip(answer["references"], index["references"], strict=True):
         folder = Path("one", entry["id"])
         manifest = json.loads((folder / "manifest.json").read_text())
-        assert entry["files"] == told["files"] == manifest["files"]
+        assert entry["files"] == listed["files"] == manifest["files"]
         assert (manifest["draft"], manifest["seed"]) == ("draft-ietf-ccwg-bbr-06", 1)
         assert manifest["paceline"] == paceline.__version__
         assert {p.name for p in folder.iterdir()} == {*entry["files"], "manifest.json"}

@@ -395,11 +395,11 @@ for line in sys.stdin:
     folder, size, arguments = json.loads(line)
     os.chdir(folder)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    said = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+    errors = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
         code = main(arguments)
     os.chdir("/")
-    print(json.dumps([code, said.getvalue()]), flush=True)
+    print(json.dumps([code, errors.getvalue()]), flush=True)
 """
 
 Bounded = Callable[..., Result]

@@ -117,8 +117,8 @@ def prepare(place: Path, run: paceline.Run) -> dict[str, bytes]:
 
 def tree(folder: Path) -> dict[str, bytes]:
     """Return the files below a folder."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def begin(verb: str, place: Path) -> None:

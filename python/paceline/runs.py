@@ -268,9 +268,9 @@ class Run:
         `flow` selects the flow of the panels `window` and `rates`; `style` and `size` are those of
         `Sweep.plot`.
         """
-        from paceline.show.figure import Look, draw
+        from paceline.show.figure import Theme, draw
 
-        return draw(self, flow, panels, Look.of(style, size))
+        return draw(self, flow, panels, Theme.of(style, size))
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
@@ -293,10 +293,10 @@ class Run:
         """The picture in a notebook; `None` for a run without its tables."""
         if self.inner.table("samples") is None:
             return None
-        from paceline.show.figure import Look, Size, draw
+        from paceline.show.figure import Size, Theme, draw
 
         names = ("throughput", "rtt") + ("queue",) * (self.queue.height > 0)
-        return draw(self, None, names, Look(Size(7.16)))._repr_png_()
+        return draw(self, None, names, Theme(Size(7.16)))._repr_png_()
 
     def _repr_png_(self) -> bytes | None:
         return self._picture

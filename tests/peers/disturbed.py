@@ -160,16 +160,16 @@ class Results:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / "runs.jsonl"
-        self.found: dict[tuple[int, str, int], dict[str, Any]] = {}
+        self.rows: dict[tuple[int, str, int], dict[str, Any]] = {}
         if self.file.exists():
             for line in self.file.read_text().splitlines():
                 row = json.loads(line)
-                self.found[row["seed"], row["side"], row["start"]] = row
+                self.rows[row["seed"], row["side"], row["start"]] = row
 
     def need(self, path: drawn.Drawn, side: Side, start: int) -> None:
         """Run it unless it was."""
         key = (path.seed, side, start)
-        if key in self.found:
+        if key in self.rows:
             return
         row: dict[str, Any] = {"seed": path.seed, "side": side, "start": start}
         try:
@@ -177,13 +177,13 @@ class Results:
             row["measures"] = measures(path, run)
         except PacelineError as error:
             row["error"] = str(error)
-        self.found[key] = row
+        self.rows[key] = row
         with self.file.open("a") as file:
             file.write(json.dumps(row) + "\n")
 
     def values(self, seed: int, side: str, metric: str) -> list[float]:
         """Return a metric's values on a side, in the order of the starts."""
-        rows = [row for (s, on, _), row in sorted(self.found.items()) if (s, on) == (seed, side)]
+        rows = [row for (s, on, _), row in sorted(self.rows.items()) if (s, on) == (seed, side)]
         values = [row["measures"][metric] for row in rows if "measures" in row]
         return [value for value in values if value is not None]
 
@@ -250,7 +250,7 @@ def kinds_of(path: drawn.Drawn) -> set[str]:
 def summary(folder: Path, by: bool) -> None:
     """Print how many pairs agree in each metric, their median ratio, and those that do not."""
     results = Results(folder)
-    seeds = sorted({seed for seed, _, _ in results.found})
+    seeds = sorted({seed for seed, _, _ in results.rows})
     paths = [drawn.changes(seed) for seed in seeds]
     print(f"{'metric':14}{'within':>8}{'of':>5}{'ratio':>9}{'above':>7}{'below':>7}")
     for metric in (*BOUNDS, *SHOWN):
@@ -273,7 +273,7 @@ def summary(folder: Path, by: bool) -> None:
             count = len(results.values(path.seed, "vm", metric))
             texts = ["none" if mean is None else f"{mean:.4g}" for mean in means]
             print(f"  {path.seed} {metric}: simulated {texts[0]}, Linux {texts[1]}, {count} starts")
-    for key, row in results.found.items():
+    for key, row in results.rows.items():
         if "error" in row:
             print("  error:", *key, row["error"].splitlines()[0])
 

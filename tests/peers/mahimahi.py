@@ -120,8 +120,8 @@ for one in threads: one.start()
 got = []
 if kind == "iperf3":
     command = ["iperf3", "-c", server, "-t", str(seconds), "-J", "-R", *sys.argv[4:]]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
-    got = [(one["sum"]["end"], one["sum"]["bytes"]) for one in told["intervals"]]
+    report = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+    got = [(one["sum"]["end"], one["sum"]["bytes"]) for one in report["intervals"]]
 else:
     address = socket.gethostbyname(server)
     command = ["curl", "-s", f"http://{address}:8080/"]

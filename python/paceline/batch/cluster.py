@@ -31,7 +31,7 @@ _AHEAD = 2
 #: How often a chunk is retried after its worker died.
 _RETRIES = 5
 #: Seconds between two checks of the number of cores.
-_LOOK_S = 5.0
+_CHECK_S = 5.0
 
 
 class ClusterError(PacelineError):
@@ -124,13 +124,13 @@ class _Cluster:
         #: Number of jobs in the next chunk.
         self._size = 1
         self._cores = 1
-        self._looked = -_LOOK_S
+        self._checked = -_CHECK_S
 
     def run(self, tasks: Iterator[Task]) -> None:
         pending: dict[Any, list[Task]] = {}
         left = True
         while left or pending:
-            while left and len(pending) < _AHEAD * self._look():
+            while left and len(pending) < _AHEAD * self._core_count():
                 chunk = list(islice(tasks, self._size))
                 left = len(chunk) == self._size
                 if chunk:
@@ -142,11 +142,11 @@ class _Cluster:
                 for reference in ready:
                     self._collect(pending.pop(reference), *self._ray.get(reference))
 
-    def _look(self) -> int:
+    def _core_count(self) -> int:
         """Return the current number of cores of the cluster."""
         now = time.monotonic()
-        if now - self._looked >= _LOOK_S:
-            self._looked = now
+        if now - self._checked >= _CHECK_S:
+            self._checked = now
             self._cores = max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
         return self._cores
 

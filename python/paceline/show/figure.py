@@ -84,14 +84,14 @@ def size_of(text: str) -> Size:
 
 
 @dataclass(frozen=True)
-class Look:
+class Theme:
     """What a user chooses of the look of a figure: its size, and settings of matplotlib."""
 
     size: Size | None = None
     settings: Mapping[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, style: str | PathLike[str] | None, size: str | None) -> Look:
+    def of(cls, style: str | PathLike[str] | None, size: str | None) -> Theme:
         """Read a style file and a size; raises `ArgumentError`, and `FileError` for the file."""
         settings = _style(style) if style else {}
         if not size and "figure.figsize" in settings:
@@ -128,7 +128,7 @@ def _style(path: str | PathLike[str]) -> dict[Any, Any]:
 
 
 @contextmanager
-def styled(look: Look | None = None, **settings: Any) -> Iterator[None]:
+def styled(theme: Theme | None = None, **settings: Any) -> Iterator[None]:
     """Draw in the style of every figure, whatever this machine's is.
 
     A script's own settings (`matplotlib.rc_context`, `matplotlib.style`) hold, and then a style's.
@@ -141,7 +141,7 @@ def styled(look: Look | None = None, **settings: Any) -> Iterator[None]:
     with mpl.rc_context():
         mpl.rcdefaults()
         chosen: dict[Any, Any] = {**SETTINGS, **settings, **own}
-        mpl.rcParams.update(chosen | dict(look.settings if look else {}))
+        mpl.rcParams.update(chosen | dict(theme.settings if theme else {}))
         yield
 
 
@@ -167,14 +167,14 @@ class Drawing(Figure):
         return saved(self, "png")
 
 
-def canvas(width: float, height: float, title: str, look: Look | None = None) -> Drawing:
+def canvas(width: float, height: float, title: str, theme: Theme | None = None) -> Drawing:
     """Return an empty figure with a title, its size in inches.
 
     A figure of a chosen size is for a paper: its caption has the title.
     """
-    size = (look or Look()).inches(width, height)
+    size = (theme or Theme()).inches(width, height)
     figure = Drawing(figsize=size, layout="constrained", dpi=150)
-    figure.is_sized = look is not None and look.size is not None
+    figure.is_sized = theme is not None and theme.size is not None
     if title and not figure.is_sized:
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     return figure
@@ -190,7 +190,7 @@ _LEGEND = 14
 
 
 def draw(
-    run: Run, flow: int | None = None, names: Sequence[str] = (), look: Look | None = None
+    run: Run, flow: int | None = None, names: Sequence[str] = (), theme: Theme | None = None
 ) -> Drawing:
     """Draw a run, or the panels of it that are named.
 
@@ -206,7 +206,7 @@ def draw(
     panels = [(panel, list[Band]()) for panel in sketch.overview()]
     panels += [(panel, detail.bands) for panel in detail.panels]
     shown = chosen(panels, names)
-    return sheet(f"{run.scenario}, seed {run.seed}", shown, sketch.end_ns / 1e9, look)
+    return sheet(f"{run.scenario}, seed {run.seed}", shown, sketch.end_ns / 1e9, theme)
 
 
 def chosen(
@@ -222,17 +222,17 @@ def chosen(
 
 
 def sheet(
-    title: str, panels: list[tuple[Panel, list[Band]]], end: float, look: Look | None = None
+    title: str, panels: list[tuple[Panel, list[Band]]], end: float, theme: Theme | None = None
 ) -> Drawing:
     """Draw panels one below the other, with their backgrounds, up to a time in seconds."""
-    paper = look is not None and look.size is not None
-    with styled(look):
+    paper = theme is not None and theme.size is not None
+    with styled(theme):
         high = 1.4 if paper else 2.0
-        figure = canvas(9, high * len(panels) + 0.6, title, look)
+        figure = canvas(9, high * len(panels) + 0.6, title, theme)
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         shown: list[str] = []
         for ax, (panel, bands) in zip(axes, panels, strict=True):
-            handles = _panel(ax, panel, bands, (look or Look()).colours)
+            handles = _panel(ax, panel, bands, (theme or Theme()).colours)
             labels = [str(handle.get_label()) for handle in handles]
             if not paper:
                 ax.set_title(panel.title)

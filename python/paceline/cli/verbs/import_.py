@@ -138,14 +138,14 @@ def import_(
         ],
     }
 
-    def tell() -> None:
+    def show() -> None:
         for note in dict.fromkeys(note for one in made for note in one.notes):
             where = f"{file}:{note.line}" if note.line else file
             console.stderr().print(f"note: {where}: {note.text}")
         for one, place in zip(made, written, strict=True):
             console.print_file(one.toml if place is None else f"{place}\n")
 
-    console.answer(answer, tell)
+    console.answer(answer, show)
 
 
 def _text(file: str) -> str:

@@ -16,7 +16,7 @@ from paceline.cli.failure import Failure, failing
 from paceline.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from paceline.show.figure import Look
+    from paceline.show.figure import Theme
     from paceline.study.sweep import Sweep
 
 
@@ -115,9 +115,9 @@ def _form(options: Options, otherwise: str) -> str:
     return options.format or suffix or otherwise
 
 
-def _look(form: str, options: Options, *, panels: bool) -> Look:
+def _theme(form: str, options: Options, *, panels: bool) -> Theme:
     """Return the look of a figure; refuse options that what is drawn does not have."""
-    from paceline.show.figure import Look
+    from paceline.show.figure import Theme
 
     figure: dict[str, object] = {"--style": options.style, "--size": options.size}
     run: dict[str, object] = {"--panel": options.panels, "--flow": options.flow}
@@ -132,7 +132,7 @@ def _look(form: str, options: Options, *, panels: bool) -> Look:
             figures = form == "html" and name not in sweep
             hint = "`--format pdf` draws a figure" if figures else "leave it out"
             raise Failure("usage", f"{what} has no option {name}", hint=hint)
-    return Look.of(options.style, options.size)
+    return Theme.of(options.style, options.size)
 
 
 def _swept(sweep: Sweep, form: str, options: Options) -> Callable[[Path], object]:
@@ -141,7 +141,7 @@ def _swept(sweep: Sweep, form: str, options: Options) -> Callable[[Path], object
     if form == "html":
         hint = "`--format pdf` draws a figure; `paceline serve` shows it as a page"
         raise Failure("usage", "a sweep has no HTML report", hint=hint)
-    _look(form, options, panels=False)
+    _theme(form, options, panels=False)
     metrics = files.known_metrics(options.metrics, sweep.flow_count) or sweep.metrics
     drawn = sweep.plot(
         metrics, x=options.x, hue=options.hue, style=options.style, size=options.size
@@ -153,11 +153,11 @@ def _single(folder: str, form: str, options: Options) -> Callable[[Path], object
     """Return the function that writes the report of a run."""
     from paceline.show import figure, page
 
-    look = _look(form, options, panels=True)
+    theme = _theme(form, options, panels=True)
     run = files.recording(folder)
     if form == "html":
         return lambda fresh: page.write_page(run, fresh)
-    drawn = figure.draw(run, options.flow, _panels(options), look)
+    drawn = figure.draw(run, options.flow, _panels(options), theme)
     return lambda fresh: figure.write(drawn, fresh, form)
 
 
@@ -174,7 +174,7 @@ def _joint(
     if options.flow is not None:
         hint = f"`paceline report {folder}/{places[0]} --flow {options.flow} --format pdf` draws it"
         raise Failure("usage", f"{folder} holds several runs; --flow needs a single run", hint=hint)
-    look = _look(form, options, panels=True)
+    theme = _theme(form, options, panels=True)
     runs = joint.Joint()
     for place in places:
         name = Path(place).parts[0]
@@ -184,5 +184,5 @@ def _joint(
         own = [place for place in places if Path(folder, place, "report.html").is_file()]
         return lambda fresh: joint.write_page(runs, fresh, own)
     panels = figure.chosen([(panel, []) for panel in runs.panels()], _panels(options))
-    drawn = figure.sheet(runs.scenario, panels, runs.end, look)
+    drawn = figure.sheet(runs.scenario, panels, runs.end, theme)
     return lambda fresh: figure.write(drawn, fresh, form)

@@ -41,7 +41,7 @@ from paceline.study.sweep.work import record_of
 #: Maximum number of points that are printed one by one; of more, the best and the worst.
 _ROWS = 40
 #: Seconds between two updates of the best and the worst so far.
-_LOOK_S = 0.5
+_REPORT_S = 0.5
 
 
 @Parameter(name="*")
@@ -115,7 +115,7 @@ class _Live(Watch):
 
     def progress(self, state: Progress) -> None:
         now = time.monotonic()
-        if now - self._reported > _LOOK_S:
+        if now - self._reported > _REPORT_S:
             self._reported = now
             self._reporter.note(self._line())
             self._reporter.progress(state)

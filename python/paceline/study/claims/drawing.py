@@ -161,19 +161,21 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         mark = _MARKS[max(nth, 0) % len(_MARKS)]
         if line.published:
             known = others[head] = others.get(head, -1) + 1
-            look: dict[str, Any] = {"linestyle": (0, _DASHES[known % len(_DASHES)])}
-            look |= {"marker": "x", "alpha": 0.8}
+            line_style: dict[str, Any] = {"linestyle": (0, _DASHES[known % len(_DASHES)])}
+            line_style |= {"marker": "x", "alpha": 0.8}
             colour = colours[line.label]
             several = [value.trials for value in line.values if len(value.trials) > 1]
             if several:
-                look["marker"] = ""
+                line_style["marker"] = ""
                 places_of = [
                     (x, trial)
                     for x, value in zip(xs, line.values, strict=True)
                     for trial in value.trials
                 ]
                 axes.plot(*zip(*places_of, strict=True), "x", color=colour, markersize=4, alpha=0.8)
-            handles += axes.plot(xs, means, color=colour, label=line.label, markersize=5, **look)
+            handles += axes.plot(
+                xs, means, color=colour, label=line.label, markersize=5, **line_style
+            )
             continue
         drawn_line = axes.errorbar(
             xs,
@@ -223,7 +225,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     published = {line.label: line for line in drawn if line.published}
     colours = _styles(line.label for line in measured)
     groups = list(dict.fromkeys(point for line in measured for point in line.points))
-    alone, look = groups == [""], dict[str, Any]()
+    alone, tick_style = groups == [""], dict[str, Any]()
     width = 0.6 if alone else 0.8 / len(measured)
     for nth, line in enumerate(measured):
         offset = 0.0 if alone else (nth - (len(measured) - 1) / 2) * width
@@ -246,8 +248,8 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         axes.plot([], [], **_PUBLISHED, label="published")
     if alone:
         labels = [line.label for line in measured]
-        look = TURNED if _letters(labels) > _ALONG else {}
-        axes.set_xticks(range(len(measured)), map(plain, labels), **look)
+        tick_style = TURNED if _letters(labels) > _ALONG else {}
+        axes.set_xticks(range(len(measured)), map(plain, labels), **tick_style)
         axes.grid(visible=False, axis="x")
         if published:
             axes.legend(handles=axes.lines[-1:], loc="best")

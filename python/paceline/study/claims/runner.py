@@ -286,8 +286,8 @@ def _variant(plan: Plan, change: Change, changed: Plan, names: Names, pool: Pool
         left = change.halves.value(names_of(changed, pool)[0])
     except (ExpressionError, RunError) as error:
         return replace(result, held=False, found=str(error))
-    held = gap > 0 and left <= gap / 2
-    return replace(result, held=held, found=f"the gap is {left:.4g} for {gap:.4g}")
+    is_halved = gap > 0 and left <= gap / 2
+    return replace(result, held=is_halved, found=f"the gap is {left:.4g} for {gap:.4g}")
 
 
 def _condition(bound: Bound, names: Names) -> Condition:

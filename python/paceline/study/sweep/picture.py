@@ -15,7 +15,7 @@ from paceline import grid
 from paceline.errors import ArgumentError
 from paceline.measures import labelled, of_flow, scoped
 from paceline.quantities import Scale
-from paceline.show.figure import TURNED, Drawing, Look, canvas, literal, plain, styled
+from paceline.show.figure import TURNED, Drawing, Theme, canvas, literal, plain, styled
 from paceline.show.palette import MARKS, NEUTRAL, flow_style
 from paceline.statistics import of_count
 
@@ -41,16 +41,16 @@ def draw(
     metrics: Sequence[str],
     x: str | None = None,
     hue: str | None = None,
-    look: Look | None = None,
+    theme: Theme | None = None,
 ) -> Drawing:
     """Draw metrics over the grid of a sweep; raises `ArgumentError` for a key that it has not."""
-    with styled(look, **{"lines.linewidth": 1.1}):
+    with styled(theme, **{"lines.linewidth": 1.1}):
         if sweep.grid.drawn:
             if x or hue:
                 hint = "leave out x and hue: it is drawn as shares of its draws"
                 raise ArgumentError("a population is not drawn along an axis", hint=hint)
-            return literal(_shares(sweep, metrics, look))
-        return literal(_Curves(sweep, metrics, x, hue, look or Look()).draw())
+            return literal(_shares(sweep, metrics, theme))
+        return literal(_Curves(sweep, metrics, x, hue, theme or Theme()).draw())
 
 
 def _title(sweep: Sweep) -> str:
@@ -62,9 +62,9 @@ class _Curves:
     """The axes of a sweep: along the picture, by line, and by panel."""
 
     def __init__(
-        self, sweep: Sweep, metrics: Sequence[str], x: str | None, hue: str | None, look: Look
+        self, sweep: Sweep, metrics: Sequence[str], x: str | None, hue: str | None, theme: Theme
     ) -> None:
-        self._sweep, self._look = sweep, look
+        self._sweep, self._theme = sweep, theme
         self._alone = sweep.flow_count < 2
         axes = sweep.grid.axes
         lines = None if hue is None else sweep.grid.find(hue)[0]
@@ -87,7 +87,7 @@ class _Curves:
         self._places, self._unit = grid.places(shown.names)
 
     def draw(self) -> Drawing:
-        axes, paper = self._sweep.grid.axes, self._look.size
+        axes, paper = self._sweep.grid.axes, self._theme.size
         facets = list(itertools.product(*(range(len(axes[n].points)) for n in self._outer)))
         shown = facets[:_PANELS]
         wide = math.ceil(math.sqrt(len(shown))) if len(self._outer) > 1 else len(shown)
@@ -102,7 +102,7 @@ class _Curves:
         if len(shown) < len(facets):
             title += f"; the first {len(shown)} of {len(facets)} panels"
         high = 1.75 * rows + 0.6 if paper else max(2.2 * rows + 0.6, 3.4)
-        figure = canvas(max(6.4, 2.2 * columns + 1.6), high, title, self._look)
+        figure = canvas(max(6.4, 2.2 * columns + 1.6), high, title, self._theme)
         room = max(int(figure.get_figheight() / rows * 0.75 / _LETTER), 12)
         panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
         for nth, row in enumerate(self._rows):
@@ -167,7 +167,7 @@ class _Curves:
 
     def _line(self, nth: int) -> dict[str, Any]:
         count, style = len(self._lines()), flow_style(nth)
-        colours = self._look.colours or [style.colour]
+        colours = self._theme.colours or [style.colour]
         colour: Any = colours[nth % len(colours)]
         if count > _COLOURS:
             colour = mpl.colormaps["cividis"](0.9 * nth / (count - 1))
@@ -199,21 +199,21 @@ class _Curves:
                 [math.nan if f is None or f[end] is None else f[end] / scale.size for _, f in rows]
                 for end in ("mean", "low", "high")
             )
-            look = self._line(nth)
+            theme = self._line(nth)
             if self._flows and not (flow and flow[0] in self._flows):
-                look |= {"color": NEUTRAL, "marker": "."}
+                theme |= {"color": NEUTRAL, "marker": "."}
             if self._unit is None:
                 reach = [
                     [max(m - low, 0.0) for m, low in zip(means, lows, strict=True)],
                     [max(high - m, 0.0) for m, high in zip(means, highs, strict=True)],
                 ]
-                ax.errorbar(xs, means, yerr=reach, capsize=2.5, **look)
+                ax.errorbar(xs, means, yerr=reach, capsize=2.5, **theme)
             else:
-                ax.plot(xs, means, **look)
-                ax.fill_between(xs, lows, highs, color=look["color"], alpha=0.2, linewidth=0)
+                ax.plot(xs, means, **theme)
+                ax.fill_between(xs, lows, highs, color=theme["color"], alpha=0.2, linewidth=0)
             some = [m if of_count(f) else math.nan for m, (_, f) in zip(means, rows, strict=True)]
             if not all(map(math.isnan, some)):
-                ax.plot(xs, some, **look | {"linestyle": "none", "markerfacecolor": "white"})
+                ax.plot(xs, some, **theme | {"linestyle": "none", "markerfacecolor": "white"})
 
     def _ticks(self, figure: Drawing, ax: Axes, columns: int) -> None:
         if self._unit is not None and grid.is_log(self._places.values()):
@@ -244,7 +244,7 @@ class _Curves:
         handles = [Line2D([], [], label=names[nth], **self._line(nth)) for nth in shown]
         axis = None if self._hue is None else self._axis(self._hue)
         title = "" if axis is None else self._label(axis.name)
-        if self._look.size is None:
+        if self._theme.size is None:
             figure.legend(handles=handles, title=title, loc="outside right upper")
             return
         width = max(map(len, [names[nth] for nth in shown])) * _LETTER + 0.5
@@ -260,9 +260,9 @@ def _only(axis: grid.Axis, key: str) -> grid.Axis:
     return grid.Axis((key,), points)
 
 
-def _shares(sweep: Sweep, metrics: Sequence[str], look: Look | None) -> Drawing:
+def _shares(sweep: Sweep, metrics: Sequence[str], theme: Theme | None) -> Drawing:
     """Draw the share of a population at or below each value: a line for each other point."""
-    figure = canvas(6.4, 2.8 * len(metrics) + 0.6, _title(sweep), look)
+    figure = canvas(6.4, 2.8 * len(metrics) + 0.6, _title(sweep), theme)
     panels = figure.subplots(len(metrics), 1, squeeze=False)[:, 0]
     for ax, metric in zip(panels, metrics, strict=True):
         populations = list(sweep.populations(metric).items())

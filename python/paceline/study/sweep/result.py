@@ -207,11 +207,11 @@ class Sweep:
         intervals. `style` is a file of matplotlib (``.mplstyle``); `size` is one for a paper, such
         as ``one-column`` or ``3.5x2.4in``, whose caption has the title.
         """
-        from paceline.show.figure import Look
+        from paceline.show.figure import Theme
         from paceline.study.sweep.picture import draw
 
         metrics = [y] if isinstance(y, str) else y or self.metrics[:1]
-        return draw(self, all_named(metrics, self.flow_count), x, hue, Look.of(style, size))
+        return draw(self, all_named(metrics, self.flow_count), x, hue, Theme.of(style, size))
 
     def as_json(self) -> dict[str, Any]:
         """Return the ``--json`` object."""
