@@ -269,7 +269,7 @@ def _documentation(thing: object) -> str:
 
 
 def _signature(name: str, thing: Any) -> str:
-    """Write how something is called; nothing of what nobody calls."""
+    """Write how something is called; nothing of what is not called."""
     if inspect.isclass(thing) and not (
         inspect.isfunction(thing.__init__) and issubclass(thing, paceline.Controller)
     ):

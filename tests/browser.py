@@ -144,7 +144,7 @@ class Browser:
             return False
 
     def screenshot(self, path: Path) -> None:
-        """Write what is to be seen."""
+        """Write a screenshot."""
         data = self._call("Page.captureScreenshot", format="png")["data"]
         path.write_bytes(base64.b64decode(data))
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 # Under nohup, commands that tests start would ignore the hang-up that tests send them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# pytest-xdist tells its workers a width, and commands write as widely as COLUMNS says.
+# pytest-xdist gives its workers a width, and commands write as widely as COLUMNS says.
 os.environ.pop("COLUMNS", None)
-# And readline, which pytest loads, tells it to the processes that tests start.
+# And readline, which pytest loads, passes it to the processes that tests start.
 os.unsetenv("COLUMNS")
 
 # A test does not judge how busy the machine is.

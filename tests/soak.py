@@ -215,7 +215,7 @@ def is_done(out: Path) -> bool:
 
 
 def head() -> str:
-    """Return what tells one state of the crates from another."""
+    """Return what identifies a state of the crates."""
     command = ("git", "rev-parse", "HEAD:crates")
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 

@@ -832,7 +832,7 @@ def test_udp_counts_what_the_receiver_got(tmp_path: Path) -> None:
     assert run.flow_metrics[0]["goodput_bps"] == 600_000 * 8 / 2.5
     assert run.samples["goodput_bytes"].to_list() == [0, 300_000, 600_000]
     assert not any("senders wrote" in note for note in notes(run))
-    # The receiver tells a sum of all streams.
+    # The receiver reports a sum of all streams.
     run = capture(tmp_path, json.dumps(udp(2)).encode(), "udp.json")
     assert run.flows["goodput_bytes"].to_list() == [600_000, 400_000]
 

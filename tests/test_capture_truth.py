@@ -231,7 +231,7 @@ def test_a_capture_of_a_known_transfer(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     drawn = {name: rng.choice(values) for name, values in CHOICES.items()}
     if drawn["cut"] == "begin" and drawn["end"] == "receiver" and not drawn["stamps"]:
-        # Nothing tells the RTT, so only identifications tell what was reordered.
+        # Nothing gives the RTT, so only identifications show what was reordered.
         drawn["late"] = drawn["late"] and drawn["ids"] and not drawn["six"]
     transfer = Transfer(rng, drawn["stamps"], drawn["sack"], drawn["burst"], drawn["late"])
     transfer.run()
@@ -257,7 +257,7 @@ def test_a_capture_of_a_known_transfer(tmp_path: Path, seed: int) -> None:
         frames += [(packet.at + n * apart, frame) for n in range(1 + drawn["copies"])]
     frames.sort(key=lambda one: one[0])
     if drawn["shuffled"]:
-        # Nothing tells the order of packets with one time.
+        # Nothing gives the order of packets with one time.
         for n in range(0, len(frames) - 3, 3):
             if len({round(at * 1e6) for at, _ in frames[n : n + 3]}) == 3:
                 frames[n], frames[n + 2] = frames[n + 2], frames[n]
@@ -306,7 +306,7 @@ def test_a_capture_of_a_known_transfer(tmp_path: Path, seed: int) -> None:
     if not copies:
         assert known == 0, drawn
     elif drawn["ids"] and not drawn["six"]:
-        # An identification tells nothing until there is another.
+        # An identification shows nothing until there is another.
         assert copies - 4 <= known <= copies, drawn
     else:
         # An ACK that the receiver repeats at once, without SACK, looks the same.

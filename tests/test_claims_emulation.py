@@ -261,7 +261,7 @@ backend = "emu"
 
 @pytest.fixture
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claim:
-    """Return it, where nobody asks what the kernel has."""
+    """Return it, without a check of the kernel."""
 
     def check(text: str, file: str, overrides: Any, *_: Any, **__: Any) -> Any:
         return _paceline.check(text, file, overrides)

@@ -93,7 +93,7 @@ def test_repeats_are_told_together_and_one_by_one(
     value = json.loads(result.stdout)
     goodput = value["metrics"]["goodput_bps"]
     assert {"mean", "median", "low", "high"} <= goodput.keys()
-    # Of three repeats there is no interval to tell.
+    # Of three repeats there is no interval.
     assert (goodput["low"], goodput["high"]) == (None, None)
     assert value["repeats"]["seed"] == [3, 4, 5]
     single = json.loads(cli("run", scenario, "--seed", 4, "--json").stdout)
@@ -184,7 +184,7 @@ def test_nothing_but_a_run_is_overwritten(cli: Command, scenario: Path, tmp_path
 
 
 def bad(cli: Command, *arguments: object) -> dict[str, Any]:
-    """Return the JSON error, having seen that people get the same message."""
+    """Return the JSON error, having checked that people get the same message."""
     plain = cli(*arguments)
     assert plain.stdout == ""
     result = cli(*arguments, "--json")

@@ -52,7 +52,7 @@ def test_pairs_by_hand() -> None:
     assert (difference.mean, difference.test, difference.signs) == (2, "t", (3, 0))
     t = 2 * math.sqrt(3)
     assert difference.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
-    # Of fewer than five no interval is told. Of five, s = sqrt(2.5), and 2.776445 with 4 degrees.
+    # Of fewer than five no interval is given. Of five, s = sqrt(2.5), and 2.776445 with 4 degrees.
     assert (difference.low, difference.high) == (None, None)
     five = paired([10, 20, 30, 40, 50], [11, 22, 33, 44, 55])
     reach = 2.776445 * math.sqrt(2.5 / 5)

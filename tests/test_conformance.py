@@ -165,7 +165,7 @@ query = "SELECT link_bps = 10000000 AS holds, link_bps FROM path"
         "step 2 (slow) does not hold",
     ]
     assert "link_bps 1.000 Mbit/s" in lines[3]
-    # A reason that no longer holds is told.
+    # A reason that no longer holds is reported.
     verdict, lines = verdict_of(
         case_of(tmp_path, STEPS + step + variant.replace("1 Mbit/s", "10 Mbit/s"))
     )

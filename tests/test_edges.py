@@ -178,7 +178,7 @@ def test_acks_of_quic_are_encrypted(stack: str) -> None:
 
 @pytest.mark.parametrize("stack", ["", 'stack = "quinn"\n', 'stack = "noq"\n'])
 def test_a_size_after_bulk_data(stack: str) -> None:
-    """Our own stack knows when the last of it is delivered; a QUIC stack does not tell."""
+    """Our own stack knows when the last of it is delivered; a QUIC stack does not report it."""
     text = (
         HEAD
         + f'[[flows]]\ncc = "reno"\n{stack}'

@@ -302,7 +302,7 @@ def test_a_quic_stack_hears_of_marks_over_sockets() -> None:
     run = paceline.run(SCENARIO, backend="emu", overrides=overrides)
     assert max(_column(run.queue, "marked_packets")) > 0
     assert max(_column(run.queue, "dropped_packets")) == 0
-    # It never heard of a loss, and keeps the queue near where marks begin.
+    # It was never notified of a loss, and keeps the queue near where marks begin.
     assert _column(run.flows, "lost_packets") == [0]
     assert max(_column(run.queue, "backlog_bytes")[-20:]) < 120_000
 
@@ -522,7 +522,7 @@ def test_time_does_not_pass_while_the_path_cannot_run(tmp_path: Path) -> None:
             stdout=output,
             start_new_session=True,
         )
-    # A run that is not to be trusted is repeated: each one is held up.
+    # A run that is not to be trusted is repeated: each one is delayed.
     held_up = {process.pid}
     while process.poll() is None:
         ready = len(_namespaces(str(file))) == 2

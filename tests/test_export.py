@@ -152,7 +152,7 @@ def test_a_capture_has_the_window_and_the_end_of_a_flow(tmp_path: Path) -> None:
     # The FIN has a number of its own.
     assert acks[-1][1].ack == 1 + 100_000 + 1
     again = paceline.Run.capture(path)
-    # Its sender hears of the end half an RTT later.
+    # Its sender learns of the end half an RTT later.
     finished = run.flows["finish_ns"][0] + 40e6
     assert again.flows["finish_ns"][0] == pytest.approx(finished, abs=1e6)
 
@@ -489,7 +489,7 @@ def test_wireshark_finds_ets_and_timestamps(tmp_path: Path) -> None:
     frames = dissected(path, *names)
     assert all("254" in kinds and exid == ["0x4554"] for _, kinds, exid, *_ in frames)
     assert all(frame[4] == ["36"] for frame in frames[2:] if frame[0] == ["192.0.2.1"])
-    # On SYNs two octets more, for the longest that ACKs are held: 40 ms.
+    # On SYNs two octets more, for the longest ACK delay: 40 ms.
     for _, _, _, (octets,), _ in frames[:2]:
         assert octets[octets.index("fe104554") :].endswith(f"{40_000:04x}")
     options_ = [

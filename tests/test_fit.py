@@ -192,7 +192,7 @@ def test_bytes_are_covered_once_by_cumulative_and_selective_acknowledgments() ->
         (1, "ack", 100, 0),  # 100
         (2, "ack", 100, 0),  # 200 to 300: 200
         (2, "sack", 200, 100),
-        (3, "ack", 100, 0),  # 200 to 400, told in two blocks of which one repeats: 300
+        (3, "ack", 100, 0),  # 200 to 400, in two blocks of which one repeats: 300
         (3, "sack", 300, 100),
         (3, "sack", 200, 100),
         (4, "ack", 250, 0),  # up to 250, and 250 to 400: 400

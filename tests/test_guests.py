@@ -1,4 +1,4 @@
-"""Controllers of one's own: what they are told, what they decide, and how they fail."""
+"""Controllers of one's own: their input, their decisions, and how they fail."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ except UnavailableError as error:
 
 
 def recording(*arguments: str) -> subprocess.Popen[str]:
-    """Start to record, and wait until the program tells of ACKs."""
+    """Start to record, and wait until the program reports ACKs."""
     process = subprocess.Popen(
         [sys.executable, "-m", "paceline", "kernel", "record", "--json", *arguments],
         stdout=subprocess.PIPE,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 DRAFT = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
 PLAIN = DRAFT / "b2-100M-10ms.toml"
-#: At 20 Mbit/s and 100 ms each packet's time tells.
+#: At 20 Mbit/s and 100 ms the time identifies each packet.
 SLOW = DRAFT / "b1-20M-100ms.toml"
 
 
@@ -315,7 +315,7 @@ def test_it_says_what_to_record_instead(tmp_path: Path, cli: Command, scenario: 
 
 
 def test_a_file_that_is_cut_says_so(right: paceline.Run, tmp_path: Path, cli: Command) -> None:
-    """Also that its start alone does not tell what it is."""
+    """Also that its start alone does not identify it."""
     (file,) = export([right], "pcapng", tmp_path / "whole.pcapng")
     (tmp_path / "cut.pcapng").write_bytes(file.read_bytes()[:100_000])
     done = cli("conformance", "cut.pcapng")

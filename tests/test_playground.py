@@ -231,7 +231,7 @@ def test_a_problem_is_shown_with_its_line_and_the_page_stays_alive(page: browser
     page.wait("document.querySelector('#problems').textContent.includes('a page may take 500 MB')")
     click(page, "#run")
     page.wait("document.body.dataset.state === 'failed'")
-    # A run that takes long ends when asked.
+    # A run that takes long ends on request.
     long = good.replace('"5 s"', '"200 s"').replace('"20 Mbit/s"', '"2 Gbit/s"')
     type_in(page, long.replace('receive_window = "50 kB"', ""))
     click(page, "#run")

@@ -96,7 +96,7 @@ def test_the_same_run_is_shown_and_not_run(
     assert result.stdout == plain.stdout
     assert "already exists" in result.stderr
     assert tree(tmp_path / "runs") == before
-    # A bound is held against what is there.
+    # A bound is compared with the existing result.
     assert ran(cli("run", scenario, "--report", "--json"))["reports"]
     assert (tmp_path / first["out"] / "report.html").exists()
 

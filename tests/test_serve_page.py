@@ -30,7 +30,7 @@ AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.
 
 needs_browser = pytest.mark.skipif(browser.executable() is None, reason="needs Chromium")
 
-#: What the page has asked for of its lines so far.
+#: The requests of the page for its lines so far.
 FETCHED = """performance.getEntriesByType('resource').map((r) => r.name)
     .filter((name) => name.includes('/api/series'))"""
 
@@ -155,7 +155,7 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     page.wait("document.body.dataset.job === 'done'")
     assert page.evaluate("document.querySelectorAll('#runs li').length") == count + 1
     page.wait(f"{columns} === 4")
-    # It is deleted when that is asked for, and nothing else is.
+    # It is deleted on request, and nothing else is.
     pick(page, page.evaluate("state.textContent").removeprefix("done: "))
     page.wait("!document.getElementById('manage').hidden")
     page.evaluate("window.confirm = () => true; document.getElementById('delete').click()")

@@ -249,7 +249,7 @@ def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
     (up,) = [flow for flow in answer["flows"] if flow["label"].endswith(" up")]
     assert 0 < up["goodput_bps"] < 4e6
     assert (answer["exit"], answer["run"]) == (0, str(tmp_path / "record"))
-    # ACKs alone do not tell how fast the link from the server is. A busy machine is late, never
+    # ACKs alone do not show how fast the link from the server is. A busy machine is late, never
     # early.
     error = answer["emulation"]["rate_error_ratio"]
     assert error is None or error < 0.02
@@ -366,7 +366,7 @@ def test_paths_beside_each_other_lead_to_one_server(tmp_path: Path) -> None:
     assert result.stdout == "300000\n", result.stderr
 
 
-#: With headers as QUIC's: each sends the spin bit that it has seen, the client its opposite.
+#: With headers as QUIC's: each sends the spin bit that it has received, the client its opposite.
 SPIN_SERVER = """
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

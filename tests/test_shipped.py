@@ -116,7 +116,7 @@ def test_a_controller_of_ones_own_is_judged_by_behaviour(cli: Command) -> None:
     assert all(case["controller"] == "mine" for case in cases)
 
 
-#: What recovery tells controllers is decided by the sources' text.
+#: What recovery reports to controllers is decided by the sources' text.
 _DECIDED = (
     "recovery/without-sack.toml",
     "recovery/after-idle.toml",

@@ -1,4 +1,4 @@
-"""Golden traces of a kernel's own controllers, from the calls that the recorder saw."""
+"""Golden traces of a kernel's own controllers, from the calls that the recorder logged."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ none = { that = "CUBIC", set = { "flows.0.cc" = "cubic" }, halves = "median(a.qu
 def test_a_finding_has_no_publication_to_agree_with(run_claim: Any) -> None:
     value, code = run_claim(10**9, "finding = true")
     assert (value["claims"][0]["verdict"], code) == ("finding", 0)
-    # A finding that does not stand any more is seen.
+    # A finding that no longer holds is detected.
     value, code = run_claim(1, "finding = true")
     assert (value["claims"][0]["verdict"], code) == ("finding", 3)
     assert "fails: the queue is short" in value["claims"][0]["why"]
@@ -149,7 +149,7 @@ def test_mutants_of_a_claim_that_does_not_hold_are_not_judged(run_claim: Any) ->
 
 
 def test_most_of_the_draws_must_agree(run_claim: Any) -> None:
-    """A bound that one seed decides does not tell a claim from its mutant."""
+    """A bound that one seed decides does not distinguish a claim from its mutant."""
     more = """
 [claims.mutants]
 one = { that = "the buffer of one seed", swap = { a = "odd" } }
@@ -248,7 +248,7 @@ def test_verdicts_are_counted() -> None:
 
 
 def test_shipped_bounds_say_who_set_them() -> None:
-    """What a source states and what is ours are told apart in each file."""
+    """What a source states and what is ours are distinguished in each file."""
     for path in sorted((ROOT / "data" / "claims").glob("*.toml")):
         if path.name == "emulation.toml":
             continue

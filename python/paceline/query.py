@@ -63,7 +63,7 @@ class _Polars(DuckDB):
 
 @dataclass(frozen=True)
 class Query:
-    """A query that has been parsed and found harmless."""
+    """A query that has been parsed and checked."""
 
     #: The original text.
     text: str

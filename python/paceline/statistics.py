@@ -13,7 +13,7 @@ from paceline.quantities import NONE, quantity
 if TYPE_CHECKING:
     from paceline import answers
 
-#: The minimum number of values for an interval: of fewer, nobody can see how they are distributed.
+#: The minimum number of values for an interval: fewer do not show their distribution.
 FEWEST = 5
 
 #: The share of intervals that hold the mean of a skewed metric, by the number of values: drawn from

@@ -60,7 +60,7 @@ AIMS: tuple[advise.Aim, ...] = ("throughput", "latency", "sharing")
 
 
 def draw(seed: int) -> dict[str, Any]:
-    """Draw a path with a flow, what is asked of it, and who is asked for beside it."""
+    """Draw a path with a flow, the aim, and the company beside it."""
     rng = random.Random(f"advised path {seed}")
 
     def between(low: float, high: float) -> float:
@@ -128,7 +128,7 @@ def truth(drawn: dict[str, Any], engine: Any, *, hidden: bool) -> dict[str, floa
 
 
 def answer(drawn: dict[str, Any], cc: str, engine: Any, *, hidden: bool) -> dict[str, Any]:
-    """Return the controllers that advise does not tell apart from the best, and what it saw."""
+    """Return the controllers that advise does not distinguish from the best, and its recording."""
     seed = drawn["seed"]
     how = Capture(end=("sender", "receiver")[seed % 2], merged=seed // 2 % 2 == 1)
     text = drawn["text"] + (HIDDEN if hidden else "")

@@ -24,7 +24,7 @@ class Drawn:
     ends: list[tuple[float, float]] = field(default_factory=list)
 
     def toml(self, *, events: bool = True) -> str:
-        """Return the scenario, without its events if so asked."""
+        """Return the scenario, on request without its events."""
         changes = ",\n".join(f"  {event}" for event in self.events) if events else ""
         lines = [
             "schema = 1",

@@ -260,7 +260,7 @@ class Batch:
     def _keep_broken(self, task: Task, run: Run) -> None:
         """Keep the partial run that a user-defined controller has ended."""
         part = store.incomplete(self._of(task.job)[1])
-        # That of an earlier attempt, if nobody has changed it.
+        # That of an earlier attempt, if it is unchanged.
         with suppress(StoreError):
             store.delete(part)
         self.broken, _ = store.keep(part, run.inner.write, rivals=store.numbered(part, 2))

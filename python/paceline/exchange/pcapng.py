@@ -75,7 +75,7 @@ def _groups(run: Run) -> Iterator[dict[str, Any]]:
         counted = [({**g, "header": str(g["header"])}, int(g["count"])) for g in groups]
     except (KeyError, TypeError) as error:
         raise ValueError("its scenario has no flows") from error
-    # Exactly as many as there are, whatever it says.
+    # Exactly as many as there are, whatever its count.
     every = chain.from_iterable(repeat(group, count) for group, count in counted)
     yield from islice(chain(every, repeat(_PROGRAM)), run.flows.height)
 

@@ -1,4 +1,4 @@
-"""qlog: what a flow's sender saw, in the names of the current drafts or of version 0.3.
+"""qlog: a flow's events at its sender, in the names of the current drafts or of version 0.3.
 
 Current: draft-ietf-quic-qlog-main-schema-14 and quic-events-13, a JSON text sequence a flow. 0.3:
 one file with a trace a flow, for viewers that know no other (qvis). A controller's own fields stand

@@ -1,4 +1,4 @@
-"""Golden traces of a kernel's own controllers, from the calls that the recorder saw.
+"""Golden traces of a kernel's own controllers, from the calls that the recorder logged.
 
 A trace has the format of `data/conformance/linux-bbr` or `data/conformance/linux-cubic`.
 """

@@ -86,7 +86,7 @@ def _picture(
         "up": title,
         "ticks": [{"at": at, "text": grid.short(name, at, unit)} for name, at in places.items()],
         "log": unit is not None and grid.is_log(places.values()),
-        # Across points that are left out, a line would say what was not measured.
+        # Across points that are left out, a line would show values that were not measured.
         "joined": "no" if unit is None or len(numbers) < len(statistics_) else "straight",
         "lines": [
             {"label": grid.shown(name), "colour": style.colour, "dash": list(style.dash)}

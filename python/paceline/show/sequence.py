@@ -39,7 +39,7 @@ class View:
 
 @dataclass(frozen=True)
 class Trace:
-    """A flow's packets as its sender saw them: time, and the range of the stream."""
+    """A flow's packets at its sender: time, and the range of the stream."""
 
     label: str
     #: ``t_ns``, ``seq``, ``end`` of first transmissions, in order.
@@ -127,7 +127,7 @@ def _trace(label: str, packets: pl.DataFrame) -> Trace | None:
         return rows.select("t_ns", pl.col("seq_bytes").alias("seq"), end.alias("end"))
 
     acks = kind("ack", pl.col("seq_bytes") + pl.col("window_bytes"))
-    # A late ACK says nothing new.
+    # A late ACK acknowledges nothing new.
     acks = acks.with_columns(pl.col("seq", "end").cum_max())
     sends = kind("send")
     if sends.is_empty():

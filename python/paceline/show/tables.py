@@ -107,7 +107,7 @@ def verdict(
     return "".join(f"{sentence}. " for sentence in (expectations, used) if sentence).rstrip()
 
 
-#: What a verdict says of every run.
+#: The sentences of a verdict on every run.
 _SENTENCES = {
     "utilisation_ratio": "{} of the link used",
     "rtt_p50_ns": "median RTT {}",

@@ -326,7 +326,7 @@ def _own(
 
 
 def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) -> Any:
-    """Return whether a flow fills its receiver's window, at each time; its ACKs say how large."""
+    """Return whether a flow fills its receiver's window, at each time; its ACKs give the size."""
     if flow.least is None:
         return None
     try:

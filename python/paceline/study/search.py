@@ -78,7 +78,7 @@ class Verdict(NamedTuple):
         return self.goodputs[1]
 
     def had(self, bound: float) -> tuple[str, str]:
-        """Return what `[expect]` says of a flow that ought to have another goodput.
+        """Return the bound of `[expect]` for a flow that ought to have another goodput.
 
         It takes metrics of a run: those of its only flow, or how fair it would be.
         """
@@ -443,7 +443,7 @@ class Goal:
         )
 
     def _elsewhere(self, job: batch.Job) -> float:
-        """Return the goodput that another `paceline` says."""
+        """Return the goodput that another `paceline` reports."""
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             file = Path(folder) / "path.toml"
             file.write_text(job.text, encoding="utf-8")
@@ -663,7 +663,7 @@ class Find:
 
     tables: dict[str, Any]
     verdict: Verdict
-    #: The run in which its candidate was found, how, and how many candidates failed so.
+    #: The run of its candidate, how it was drawn, and how many candidates failed so.
     run: int
     how: str
     alike: int
@@ -685,7 +685,7 @@ class Find:
 
 @dataclass
 class Search:
-    """A search, and all that it has found so far."""
+    """A search, and its results so far."""
 
     space: Space
     goal: Goal
@@ -706,7 +706,7 @@ class Search:
     errors: list[tuple[str, str]] = field(default_factory=list)
 
     def explore(self, left: Callable[[int], int]) -> None:
-        """Try paths, as many more as `left` says after some runs, until it says none."""
+        """Try paths, as many more as `left` returns after some runs, until it returns none."""
         rng = random.Random(self.seed)
         known: list[Candidate] = []
         nth = 0
@@ -788,7 +788,7 @@ class Search:
                 self.accidents += 1
 
     def unreduced(self) -> list[Find]:
-        """Return finds as they were found, the worst of each group: of a search that was ended."""
+        """Return finds that are not reduced, the worst of each group: after an interrupted search."""
         known = {find.group for find in self.finds}
         rest = [group for group in _grouped(self.failing) if group[0].verdict.group not in known]
         return [Find(g[0].tables, g[0].verdict, g[0].run, g[0].how, len(g)) for g in rest[:_GROUPS]]
@@ -805,7 +805,7 @@ class Search:
         return own, sum(other is not None and other.fails for other in others)
 
     def _small(self, find: Find) -> bool:
-        """Remove, round and shorten what can go; say whether it fails with other offsets too."""
+        """Remove, round and shorten what can go; return whether it fails with other offsets too."""
         own, count = self._failures(find.tables, _TRIAL_OFFSETS)
         if own is None or not own.fails or count == 0:
             return False
@@ -841,7 +841,7 @@ def _late(tables: Mapping[str, Any]) -> Overrides:
 
 
 def _parents(known: Iterable[Candidate]) -> list[Candidate]:
-    """Return the worst, but few that fail in one way, so that others are found too."""
+    """Return the worst, but few that fail in one way, so that others remain too."""
     counts: dict[tuple[str, str, str], int] = {}
     chosen: list[Candidate] = []
     for one in sorted(known, key=lambda one: one.order):

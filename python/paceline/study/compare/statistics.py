@@ -29,7 +29,7 @@ _MOST = 50_000
 _FAR = 0.2
 #: Values that differ by less than this part of the largest are equal but for rounding.
 _ROUNDING = 1e-9
-#: And by less than this part of their range: their distance says nothing of how far they vary.
+#: And by less than this part of their range: their distance does not show how far they vary.
 _NEAR = 1e-3
 #: From this number on, a permutation test can decide what a t test does.
 _MANY = 6

@@ -92,7 +92,7 @@ _LEAST = 200
 
 @dataclass(frozen=True)
 class Judged:
-    """What the shadow of one algorithm says of a flow."""
+    """The verdict of one algorithm's shadow on a flow."""
 
     name: str
     #: The share of time in which the flow did what the algorithm allows.
@@ -129,7 +129,7 @@ class Judged:
         return Judged.by(self.name, self.packets, self.option, thorough=True)
 
     def of_a_part(self) -> Judged:
-        """Return what can be told if the flow began before its recording, and so its shadow late.
+        """Return what can be judged if the flow began before its recording, and so its shadow late.
 
         A flow that is rarely alike is something else all the same.
         """
@@ -305,7 +305,7 @@ def _packets(run: Run, flow: int) -> _paceline.Packets:
         .select("t_ns", kind, "seq_bytes", "len_bytes")
         .filter(
             pl.col("kind").is_not_null(),
-            # What a damaged file says of negative places and times is not of this flow.
+            # A damaged file's negative places and times are not of this flow.
             *(pl.col(name) >= 0 for name in ("t_ns", "seq_bytes", "len_bytes")),
         )
         .collect()

@@ -156,7 +156,7 @@ def _was_empty(observed: Observed, first: Stretch) -> bool:
 
 
 #: The time over which a link's output is compared with its rate, and by how many packets less of
-#: each flow say that it was idle: ACKs may cover several at once.
+#: each flow show that it was idle: ACKs may cover several at once.
 _IDLE_TIME, _IDLE_PACKETS = 1.0, 6
 
 

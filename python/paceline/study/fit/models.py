@@ -104,7 +104,7 @@ _FLOORS = {
 
 
 def traits(observed: Observed) -> Traits:
-    """Return the features of a run that it knows."""
+    """Return the features of a run that were observed."""
     moved, half = observed.delivered, len(observed.delivered) // 2
     values = {
         "goodput": float(moved[-1]) / observed.duration,

@@ -1,4 +1,4 @@
-"""A path as the ends of flows see it: without data that only a link knows."""
+"""A path as the ends of flows observe it: without data that only a link knows."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ LEAST_SHARE = 0.01
 
 
 def of_use(run: Run) -> list[dict[str, Any]]:
-    """Return the rows of the flows that say something about the path."""
+    """Return the rows of the flows that carry information about the path."""
     rows = list(run.flows.iter_rows(named=True))
     total = sum(row["goodput_bytes"] for row in rows)
     return [row for row in rows if row["goodput_bytes"] > LEAST_SHARE * total]
