@@ -788,7 +788,7 @@ class Search:
                 self.accidents += 1
 
     def unreduced(self) -> list[Find]:
-        """Return finds that are not reduced, the worst of each group: after an interrupted search."""
+        """Return finds that are not reduced, the worst of each group, after an interrupt."""
         known = {find.group for find in self.finds}
         rest = [group for group in _grouped(self.failing) if group[0].verdict.group not in known]
         return [Find(g[0].tables, g[0].verdict, g[0].run, g[0].how, len(g)) for g in rest[:_GROUPS]]
