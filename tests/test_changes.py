@@ -152,7 +152,7 @@ class Both(NamedTuple):
     link: dict[int, list[float]]
     run: paceline.Run
 
-    def fates(self) -> list[int]:
+    def differing_segments(self) -> list[int]:
         """Return the segments that do not arrive as often on both sides."""
         return [
             seq
@@ -232,7 +232,7 @@ def test_a_change_of_the_rate(snapshot: str, rate: float) -> None:
     # The packet in service keeps its rate: the others are early or late by one at most.
     one = 1.25 * FULL / min(rate, 10.0)
     assert max(ran.apart(2, SETTLED)) < one
-    assert len(ran.fates()) <= 3
+    assert len(ran.differing_segments()) <= 3
     if rate > 10:
         assert max(ran.apart(2.1, SETTLED)) < TICK
     # Without the size table the bucket holds no full packet below 1.12 Mbit/s, and drops them all.
@@ -244,7 +244,7 @@ def test_a_change_of_the_rate(snapshot: str, rate: float) -> None:
 def test_a_change_of_the_round_trip(snapshot: str) -> None:
     events = '{ when = "2 s", path.rtt = "120 ms" }, { when = "4 s", path.rtt = "20 ms" }'
     ran = both(events, delays={2.0: 0.06, 4.0: 0.01})
-    assert not ran.fates()
+    assert not ran.differing_segments()
     # The packet in service keeps its delay.
     assert all(max(ran.apart(*times)) < TICK for times in ((0, 2), (2.1, 4), (4.1, SETTLED)))
     packets = ran.run.packets
@@ -256,7 +256,7 @@ def test_a_change_of_the_round_trip(snapshot: str) -> None:
 def test_jitter_begins_and_ends(snapshot: str) -> None:
     events = '{ when = "2 s", path.jitter = "10 ms" }, { when = "4 s", path.jitter = "0 ms" }'
     ran = both(events)
-    assert not ran.fates()
+    assert not ran.differing_segments()
     assert max(ran.apart(0, 2)) < TICK
     early, late = ran.apart(2.1, 4)
     assert early < TICK
@@ -267,7 +267,7 @@ def test_jitter_begins_and_ends(snapshot: str) -> None:
 def test_duplicates_begin_and_end(snapshot: str) -> None:
     events = '{ when = "2 s", path.duplicate = "5 %" }, { when = "4 s", path.duplicate = "0 %" }'
     ran = both(events)
-    twice = ran.fates()
+    twice = ran.differing_segments()
     # 5 % of the 1667 packets of two seconds: 83, and three standard deviations of 9.
     assert 83 - 27 <= len(twice) <= 83 + 27
     assert all(2 < ran.guest[seq][0] < 4.1 for seq in twice)
@@ -276,7 +276,7 @@ def test_duplicates_begin_and_end(snapshot: str) -> None:
 
 def test_an_outage_is_for_packets_that_join_the_queue(snapshot: str) -> None:
     ran = both('{ when = "2 s", for = "300 ms", path.loss = "100 %" }')
-    lost = sorted(ran.fates())
+    lost = sorted(ran.differing_segments())
     assert lost
     sent = {seq: [one.at for one in ran.sent if one.seq == seq] for seq in lost}
     # Each was sent once within the outage, and that did not arrive.

@@ -91,7 +91,7 @@ class Machine:
         self.most = 0
         self.beside: dict[tuple[int, int], set[int]] = {}
         self.lock = threading.Lock()
-        self.meet = threading.Barrier(1)
+        self.barrier = threading.Barrier(1)
         monkeypatch.setattr(emulation, "simulate", self.simulate)
         monkeypatch.setattr(emulation, "Run", lambda inner, _: inner)
         monkeypatch.setattr(emulation, "Engine", lambda *_: None)
@@ -121,7 +121,7 @@ class Machine:
                 self.beside.setdefault((index, attempt), set()).update(self.running - {index})
         progress(Progress(0, 1, 1, 0, 0))
         if attempt == 1:
-            self.meet.wait(timeout=60)
+            self.barrier.wait(timeout=60)
         outcome = self.outcome(index, attempt)
         with self.lock:
             self.running.remove(index)
@@ -151,7 +151,7 @@ def emulated(count: int, room: Room, **more: Any) -> tuple[Emulations, dict[int,
 def test_three_at_a_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, lambda *_: None)
     # Each waits until three are there: two at a time would never end, four never fit.
-    machine.meet = threading.Barrier(3)
+    machine.barrier = threading.Barrier(3)
     emulations, ended = emulated(9, Room(200e6, 8))
     emulations.run()
     assert ended == dict.fromkeys(range(9), "good")

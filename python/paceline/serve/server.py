@@ -73,7 +73,7 @@ _TIME_S = 1e9
 Answer = TypeVar("Answer")
 
 
-class Wrong(HTTPError):  # noqa: N818 - it is an answer
+class Wrong(HTTPError):  # noqa: N818 - it is a response
     """A request that is refused, and why."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
@@ -350,26 +350,26 @@ class _Asset(_Handler):
         await self.send(_ASSETS[name], _asset(name))
 
 
-class _Found(_Handler):
-    """Answers a value that takes time to find."""
+class _Computed(_Handler):
+    """Answers with a value that takes time to compute."""
 
     @abstractmethod
-    def find(self) -> Any:
+    def compute(self) -> Any:
         """Return the value, on another thread."""
 
     async def get(self) -> None:
-        await self.send_json(await self.work(self.find))
+        await self.send_json(await self.work(self.compute))
 
 
-class _Runs(_Found):
-    def find(self) -> Any:
+class _Runs(_Computed):
+    def compute(self) -> Any:
         entries = self.server.catalogue.entries()
         labels = {d["name"]: d["label"] for d in _paceline.metrics() if d["scope"] == "run"}
         return {"runs": entries, "quantities": QUANTITIES, "labels": labels}
 
 
-class _Basis(_Found):
-    def find(self) -> pages.Basis:
+class _Basis(_Computed):
+    def compute(self) -> pages.Basis:
         scenarios: list[pages.Shipped] = [
             {"name": name, "about": about(read_text(path))}
             for name, path in shipped.scenarios().items()
@@ -381,8 +381,8 @@ class _Basis(_Found):
         }
 
 
-class _Scenario(_Found):
-    def find(self) -> pages.Scenario:
+class _Scenario(_Computed):
+    def compute(self) -> pages.Scenario:
         if self.get_query_arguments("id"):
             run = self.server.catalogue.order(self.one("id"))
             backend = "sim" if run.backend not in _BACKENDS else run.backend
@@ -399,26 +399,26 @@ class _Scenario(_Found):
         return {"text": read_text(path), "seed": None, "backend": "sim"}
 
 
-class _Points(_Found):
-    def find(self) -> pages.Points:
+class _Points(_Computed):
+    def compute(self) -> pages.Points:
         name, metric = self.one("id"), self.get_query_argument("metric", "")
         with _damage():
             return self.server.catalogue.points(name, metric)
 
 
-class _Compare(_Found):
-    def find(self) -> pages.Between:
+class _Compare(_Computed):
+    def compute(self) -> pages.Between:
         return self.server.catalogue.compare(self.one("old"), self.one("new"))
 
 
-class _Side(_Found):
-    def find(self) -> pages.Side:
+class _Side(_Computed):
+    def compute(self) -> pages.Side:
         repeats = bool(self.get_query_arguments("repeats"))
         return self.server.catalogue.side(self.one("id"), repeats=repeats)
 
 
-class _Series(_Found):
-    def find(self) -> pages.Series:
+class _Series(_Computed):
+    def compute(self) -> pages.Series:
         quantity, names = self.one("quantity"), self.get_query_arguments("id", strip=False)
         if quantity not in QUANTITIES:
             raise _bad("unknown quantity")

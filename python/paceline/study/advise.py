@@ -48,7 +48,7 @@ SURE, LEVEL = 0.9, 0.01
 PATHS = 12
 _AROUND = (-0.25, 0.1, 0.5, 0.9, 1.25)
 #: Company starts within this many RTTs of the recording's flows.
-_MEET = 2
+_START_RTTS = 2
 #: How many times longer than the recording a transfer of its size may take.
 LONGER = 3
 #: Seeds of each of those paths.
@@ -605,7 +605,7 @@ class Case:
         rtt = duration_ns(toml(self.text).get("path", {}).get("rtt", "0 s"))
         text = self.text + "".join(
             f'\n[[flows]]\ncc = "{name}"\ncount = {count}\n'
-            f'start = "{exact_time(rng.uniform(0, _MEET) * rtt)}"\n'
+            f'start = "{exact_time(rng.uniform(0, _START_RTTS) * rtt)}"\n'
             for name, count in self.company
         )
         length = guests.check(text, "advised.toml", given, sweep=False).duration_ns

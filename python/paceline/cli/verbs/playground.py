@@ -20,7 +20,7 @@ def playground(*, browser: Browser = True) -> None:
     The page is one file, and the command prints its path. The page needs no server and sends no
     data anywhere.
     """
-    page = found(_PACKAGE)
+    page = page_file(_PACKAGE)
     if page is None:
         what = "this Paceline comes without the playground: a released wheel has it"
         hint = (
@@ -33,7 +33,7 @@ def playground(*, browser: Browser = True) -> None:
     console.print_file(f"{page}\n")
 
 
-def found(package: Path) -> Path | None:
+def page_file(package: Path) -> Path | None:
     """Return the page: the one in the package, or else what `make playground` has built."""
     built = package.parents[1] / "target" / "playground" / "index.html"
     pages = (package / "web" / "playground.html", built)
