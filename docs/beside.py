@@ -172,15 +172,15 @@ def strip(axis: Axes, run: paceline.Run, name: str, end: float) -> dict[str, Non
     axis.grid(visible=False)
     for side in axis.spines.values():
         side.set_visible(False)
-    stays_ = stays(run)
-    for stay in stays_:
+    visits = stays(run)
+    for stay in visits:
         begin = stay.enter_ns / 1e9
         lasts = end - begin if stay.lasts_ns is None else stay.lasts_ns / 1e9
         axis.axvspan(begin, begin + lasts, color=state_colour(stay.state), linewidth=0)
     axis.set_ylim(0, 1)
-    if not stays_:
+    if not visits:
         axis.text(end / 2, 0.5, "no states known", ha="center", va="center", color=NEUTRAL)
-    return dict.fromkeys(stay.state for stay in stays_)
+    return dict.fromkeys(stay.state for stay in visits)
 
 
 def lines(axis: Axes, suffix: str, both: Sequence[tuple[int, Sequence[Round]]]) -> None:

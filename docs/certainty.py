@@ -96,13 +96,13 @@ def _side(
 
 def alarms(draw: Draw, count: int, points: int, *, same: bool, samples: int) -> float:
     """Return the share of comparisons without a true difference that find one."""
-    source, alarms_ = random.Random(count), 0
+    source, raised = random.Random(count), 0
     for _ in range(samples):
         old = _side("old", [draw], points, range(count), source)
         seeds = range(count) if same else range(count, 2 * count)
         new = _side("new", [draw], points, seeds, source)
-        alarms_ += any(f.verdict in ("better", "worse") for f in compare(old, new, tolerance=0))
-    return alarms_ / samples
+        raised += any(f.verdict in ("better", "worse") for f in compare(old, new, tolerance=0))
+    return raised / samples
 
 
 def power(shift: float, count: int, *, same: bool, samples: int) -> float:

@@ -67,23 +67,23 @@ def own_source(path: Path) -> str:
 
 def mentions() -> list[Mention]:
     """Collect every section that the code names."""
-    mentions_ = []
+    every = []
     for crate in CRATES:
         for path in sorted((ROOT / "crates" / crate).rglob("*.rs")):
-            mentions_ += in_file(path)
-    return mentions_
+            every += in_file(path)
+    return every
 
 
 def in_file(path: Path) -> list[Mention]:
     """Collect the sections that a file names, each with the item it stands in or before."""
     own, lines = own_source(path), path.read_text().splitlines()
     tests = "tests" in path.parts or path.stem == "tests"
-    name, mentions_ = path.as_posix().removeprefix(f"{ROOT}/"), []
+    name, every = path.as_posix().removeprefix(f"{ROOT}/"), []
     item, waiting = "", []
 
     def settle(kind: str) -> None:
         for source, number, line in waiting:
-            mentions_.append(Mention(source, number, name, line, kind, tests))
+            every.append(Mention(source, number, name, line, kind, tests))
         waiting.clear()
 
     for at, text in enumerate(lines, 1):
@@ -99,7 +99,7 @@ def in_file(path: Path) -> list[Mention]:
             settle(f"{item}.{field[1]}" if lines[at - 2].strip().startswith("///") else item)
         elif text.strip() and not text.strip().startswith("#["):
             settle(item)
-    return mentions_
+    return every
 
 
 def named(text: str, own: str) -> list[tuple[str, str]]:
@@ -116,19 +116,19 @@ def named(text: str, own: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def unknown(mentions_: list[Mention]) -> list[Mention]:
+def unknown(every: list[Mention]) -> list[Mention]:
     """Find those of sections that their source, if it is known here, does not have."""
     known = sources()
-    return [m for m in mentions_ if m.source in known and m.number not in known[m.source][1]]
+    return [m for m in every if m.source in known and m.number not in known[m.source][1]]
 
 
 def page() -> str:
     """Write the page: for each source its sections, with functions and tests."""
     by: dict[tuple[str, str], list[Mention]] = defaultdict(list)
-    mentions_, known = mentions(), sources()
-    for mention in mentions_:
+    every, known = mentions(), sources()
+    for mention in every:
         by[mention.source, mention.number].append(mention)
-    others = sorted({mention.source for mention in mentions_} - known.keys())
+    others = sorted({mention.source for mention in every} - known.keys())
     parts = [HEAD + f"\nNamed in the code, without a list here: {', '.join(others)}.\n"]
     for source, (about, sections) in known.items():
         rows = []

@@ -59,13 +59,13 @@ def inside(hint: Any) -> Iterator[type]:
 
 def reached(shapes: tuple[type, ...]) -> dict[type, None]:
     """Return objects, each followed by those that it has in it, once."""
-    types_: dict[type, None] = {}
+    reachable: dict[type, None] = {}
     for shape in shapes:
-        if shape not in types_:
-            types_[shape] = None
+        if shape not in reachable:
+            reachable[shape] = None
             parts = (part for _, hint, *_ in fields(shape) for part in inside(hint))
-            types_ |= reached(tuple(part for part in parts if part not in types_))
-    return types_
+            reachable |= reached(tuple(part for part in parts if part not in reachable))
+    return reachable
 
 
 def in_words(hint: Any) -> str:

@@ -174,16 +174,16 @@ def _values(runs: Iterable[paceline.Run], metric: str) -> list[float]:
 
 def row(cell: Cell, controller: str) -> list[str]:
     """Return a row of the table."""
-    measured_ = measured(cell, controller)
+    result = measured(cell, controller)
     cells, agree = [], True
     for metric, _, unit, part, fixed in SHOWN:
-        simulated, sockets = measured_["simulated"][metric], measured_["sockets"][metric]
+        simulated, sockets = result["simulated"][metric], result["sockets"][metric]
         for values in (simulated, sockets):
             ends = (min(values), statistics.fmean(values), max(values))
             low, mean, high = (f"{value / unit:.3g}" for value in ends)
             cells.append(mean if low == high else f"{mean} ({low} to {high})")
         agree &= agrees(simulated, sockets, part, fixed * unit)
-    verdict = ("yes" if agree else "no") + ("" if measured_["trusted"] else ", untrusted")
+    verdict = ("yes" if agree else "no") + ("" if result["trusted"] else ", untrusted")
     sys.stderr.write(f"{cell.about}, {controller}: {verdict}\n")
     return [cell.about, f"`{controller}`", *cells, verdict]
 

@@ -415,8 +415,8 @@ def test_an_interrupt_keeps_what_is_finished(
     assert result.returncode == 130
     # Drawing takes longer than a user waits.
     assert not Path("report").exists()
-    claims_ = json.loads(result.stdout)["claims"]
-    assert [(claim["id"], claim["verdict"]) for claim in claims_] == [("S2", "reproduced")]
+    finished = json.loads(result.stdout)["claims"]
+    assert [(claim["id"], claim["verdict"]) for claim in finished] == [("S2", "reproduced")]
     assert "not finished: S3" in result.stderr
 
 

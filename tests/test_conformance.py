@@ -358,10 +358,10 @@ def stack(tmp_path: Path) -> Iterator[Callable[..., str]]:
         pytest.skip("there is no C compiler")
 
     def brought(*names: str) -> str:
-        list_ = ", ".join(f'"{name}"' for name in names)
+        quoted = ", ".join(f'"{name}"' for name in names)
         fixed = ROOT / "examples" / "transport-c" / "fixed.c"
         source, library = tmp_path / "states.c", tmp_path / "states.so"
-        source.write_text(STATES_IN_C.format(fixed=fixed, names=list_))
+        source.write_text(STATES_IN_C.format(fixed=fixed, names=quoted))
         include = ["-I", str(ROOT / "crates" / "capi" / "include")]
         command = [compiler, "-O1", "-fPIC", "-shared", *include, str(source), "-o", str(library)]
         subprocess.run(command, check=True)

@@ -28,8 +28,8 @@ def workspace(request: pytest.FixtureRequest) -> Path:
 def packages(workspace: Path) -> list[dict[str, Any]]:
     command = ["cargo", "metadata", "--format-version", "1", "--locked"]
     result = subprocess.run(command, cwd=workspace, capture_output=True, text=True, check=True)
-    packages_: list[dict[str, Any]] = json.loads(result.stdout)["packages"]
-    return packages_
+    entries: list[dict[str, Any]] = json.loads(result.stdout)["packages"]
+    return entries
 
 
 #: The crates from the ground up: each may use those below its layer, so engines do not use each

@@ -99,10 +99,10 @@ def test_reference(cli: Command) -> None:
 
 def test_conformance(cli: Command) -> None:
     cases = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
-    cases_ = answer_of(cli, "conformance", "--case", "16", "--cases", cases)["cases"]
-    assert cases_
-    assert all(case.keys() >= CASE for case in cases_)
-    assert {case["verdict"] for case in cases_} <= {"pass", "fail", "expected fail"}
+    rows = answer_of(cli, "conformance", "--case", "16", "--cases", cases)["cases"]
+    assert rows
+    assert all(case.keys() >= CASE for case in rows)
+    assert {case["verdict"] for case in rows} <= {"pass", "fail", "expected fail"}
 
 
 def test_startup(cli: Command) -> None:

@@ -242,11 +242,11 @@ def test_states_that_differ_by_a_draw_are_no_departure() -> None:
     def walk(cruise: float, *after: str) -> list[Stay]:
         cruise_ns, t = int(cruise * 1e9), int(0.5e9)
         steps = [("Startup", t), ("ProbeBW_CRUISE", cruise_ns), *((s, RTT) for s in after)]
-        stays_, at = [], 0
+        visits, at = [], 0
         for state, lasts in steps:
-            stays_.append(Stay(state, at, lasts))
+            visits.append(Stay(state, at, lasts))
             at += lasts
-        return stays_
+        return visits
 
     ours = walk(2.4, "ProbeBW_REFILL", "ProbeBW_UP", "ProbeRTT")
     # The end of a Cruise is drawn from a second.

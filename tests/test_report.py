@@ -313,12 +313,12 @@ def test_of_too_many_packets_the_first_are_told(
     with_packets: paceline.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packets, "MOST", 1000)
-    packets_ = packets.of_flows(with_packets, [0, 1])
-    assert 900 < sum(len(flow["t_us"]) for flow in packets_.values()) <= 1000
-    until = packets_[0]["until"]
+    flows = packets.of_flows(with_packets, [0, 1])
+    assert 900 < sum(len(flow["t_us"]) for flow in flows.values()) <= 1000
+    until = flows[0]["until"]
     assert until is not None
     assert 0 < until < 2
-    assert all(sum(flow["t_us"]) <= until * 1e6 for flow in packets_.values())
+    assert all(sum(flow["t_us"]) <= until * 1e6 for flow in flows.values())
 
 
 @needs_browser

@@ -42,11 +42,11 @@ def floor(module: str) -> int | None:
 
 
 def modules() -> dict[str, Path]:
-    modules_ = {}
+    names = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        modules_[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return modules_
+        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return names
 
 
 def imported(path: Path) -> Iterator[str]:

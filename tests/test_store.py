@@ -49,14 +49,14 @@ def test_a_name_stays_readable(name: str, is_called: str) -> None:
 
 @given(name=st.text(max_size=400), limit=st.integers(8, 200))
 def test_any_name_is_one_part_of_a_path(name: str, limit: int) -> None:
-    name_ = store.readable(name, limit)
-    assert 0 < len(name_.encode()) <= limit
-    assert name_ == Path(name_).name
-    assert name_ not in (".", "..")
-    assert not name_.startswith((".", "-"))
-    assert not set(name_) & set("/\\*?[]\0\n ")
-    assert unicodedata.is_normalized("NFC", name_)
-    assert store.readable(name_, limit) == name_
+    readable = store.readable(name, limit)
+    assert 0 < len(readable.encode()) <= limit
+    assert readable == Path(readable).name
+    assert readable not in (".", "..")
+    assert not readable.startswith((".", "-"))
+    assert not set(readable) & set("/\\*?[]\0\n ")
+    assert unicodedata.is_normalized("NFC", readable)
+    assert store.readable(readable, limit) == readable
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "四", "🚀"])

@@ -138,10 +138,10 @@ def serving(*arguments: str) -> Iterator[IO[str]]:
 
 def test_the_address_of_the_page_fits(place: Path) -> None:
     with serving("serve", str(place), "--port", "0", "--no-browser") as output:
-        output_ = output.readline()
-        while "http://" not in output_:
-            output_ += output.readline()
-    assert long(output_) == []
+        text = output.readline()
+        while "http://" not in text:
+            text += output.readline()
+    assert long(text) == []
 
 
 def test_both_sides_of_a_transfer_fit(

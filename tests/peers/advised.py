@@ -158,11 +158,11 @@ def answer(drawn: dict[str, Any], cc: str, engine: Any, *, hidden: bool) -> dict
     return {"said": advice.best(drawn["aim"]), "use": advice.recommended, "how": summary}
 
 
-def judged(answer_: dict[str, Any], true: dict[str, float]) -> str:
+def judged(row: dict[str, Any], true: dict[str, float]) -> str:
     """Return whether an answer is right."""
-    best, chosen = max(true, key=lambda cc: true[cc]), answer_["said"]
+    best, chosen = max(true, key=lambda cc: true[cc]), row["said"]
     if not chosen:
-        alike = answer_.get("limited", False) and min(true.values()) >= ALIKE
+        alike = row.get("limited", False) and min(true.values()) >= ALIKE
         return "right" if alike else "nothing said"
     if chosen == [best] or (best in chosen and min(true[cc] for cc in chosen) >= ALIKE):
         return "right"

@@ -53,15 +53,15 @@ def shares(
     seeds: range, cc: str, recovery: str | None = None, *, as_linux: bool = False
 ) -> dict[int, float]:
     """Return the share of the rate that each seed's flow has at the end."""
-    shares_ = {}
+    by_seed = {}
     for seed in seeds:
         path = drawn.outages(seed, cc)
         text = path.toml()
         text += f'recovery = "{recovery}"\n' if recovery else ""
         text += 'ack = "linux"\ntso_defer = true\n' if as_linux else ""
         run = paceline.run(text, seed=1)
-        shares_[seed] = late(run) / path.rate
-    return shares_
+        by_seed[seed] = late(run) / path.rate
+    return by_seed
 
 
 def total(run: paceline.Run, since: float) -> list[float]:
@@ -167,11 +167,11 @@ def main() -> int:
     seeds = range(options.first, options.first + options.paths)
     if options.any:
         return any_changes(seeds)
-    shares_ = shares(seeds, options.cc, options.recovery, as_linux=options.as_linux)
-    worst = sorted(shares_.items(), key=lambda one: one[1])
+    by_seed = shares(seeds, options.cc, options.recovery, as_linux=options.as_linux)
+    worst = sorted(by_seed.items(), key=lambda one: one[1])
     pinned = [seed for seed, share in worst if share < 0.1]
     half = [seed for seed, share in worst if share < 0.5]
-    print(f"{options.cc}: {len(pinned)} of {len(shares_)} below a tenth, {len(half)} below half")
+    print(f"{options.cc}: {len(pinned)} of {len(by_seed)} below a tenth, {len(half)} below half")
     print("worst:", ", ".join(f"{seed} {share:.3f}" for seed, share in worst[:6]))
     return 1 if pinned else 0
 

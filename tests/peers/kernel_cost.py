@@ -118,7 +118,7 @@ def transfer(hosts: list[int], cc: str, seconds: int, rate: str, cpu: int) -> di
 
 def programs() -> dict[str, tuple[int, int]]:
     """Return how long each of the controller's programs has run, and how often."""
-    programs_ = {}
+    costs = {}
     for info, _ in bpf.programs():
         name = info.name.decode()
         if info.type == bpf.PROG_STRUCT_OPS and name.startswith(("paceline_", "linux_")):
@@ -127,8 +127,8 @@ def programs() -> dict[str, tuple[int, int]]:
             time, count = (
                 int(re.findall(rf"{key}:\s*(\d+)", text)[0]) for key in ("run_time_ns", "run_cnt")
             )
-            programs_[name] = (time, count)
-    return programs_
+            costs[name] = (time, count)
+    return costs
 
 
 def own_time(

@@ -109,8 +109,8 @@ def failing(
     try:
         yield
     except errors as error:
-        hint_ = hint or getattr(error, "hint", None)
-        raise Failure(kind, str(error), hint=hint_, file=file, code=code) from error
+        advice = hint or getattr(error, "hint", None)
+        raise Failure(kind, str(error), hint=advice, file=file, code=code) from error
 
 
 def _problem(diagnostic: Diagnostic) -> answers.Problem:

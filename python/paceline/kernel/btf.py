@@ -55,8 +55,8 @@ class Types:
 
     def variable(self, section: str, name: str) -> tuple[int, int]:
         """Return the offset of a variable in its section, and its type."""
-        section_ = next(t for t in self._types if t.kind == _DATASEC and t.name == section)
-        for number, offset, _ in _threes(section_.words):
+        data_section = next(t for t in self._types if t.kind == _DATASEC and t.name == section)
+        for number, offset, _ in _threes(data_section.words):
             if self._types[number].name == name:
                 return offset, self._types[number].size
         raise KeyError(name)

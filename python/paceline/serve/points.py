@@ -28,16 +28,16 @@ _LINES = 12
 def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
     """Return a metric at each point; with many points, only the lowest and the highest."""
     over = sweep.grid
-    statistics_ = dataset.means(over, frame, metric)
-    numbers = list(range(len(statistics_)))
+    by_point = dataset.means(over, frame, metric)
+    numbers = list(range(len(by_point)))
     if len(numbers) > limits.POINTS:
-        defined = [n for n in numbers if statistics_[n] is not None]
-        defined.sort(key=lambda n: (statistics_[n] or {})["mean"] or 0.0)
+        defined = [n for n in numbers if by_point[n] is not None]
+        defined.sort(key=lambda n: (by_point[n] or {})["mean"] or 0.0)
         half = limits.POINTS_SHOWN // 2
         numbers = sorted({*defined[:half], *defined[-half:]}, key=defined.index)
     shown: list[pages.GridPoint] = []
     for number in numbers:
-        statistics = statistics_[number]
+        statistics = by_point[number]
         mean = statistics["mean"] if statistics else None
         place = list(over.place(number))
         label = text(metric, statistics)
@@ -49,20 +49,20 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
         "metrics": [m for m in dict.fromkeys([*sweep.metrics, *known]) if m in known],
         "axes": [grid.heading(axis.name, None) for axis in over.axes],
         "seeds": list(over.seeds),
-        "total": len(statistics_),
+        "total": len(by_point),
         "points": shown,
-        "picture": _picture(sweep, metric, statistics_, numbers),
+        "picture": _picture(sweep, metric, by_point, numbers),
     }
 
 
 def _picture(
     sweep: Sweep,
     metric: str,
-    statistics_: Sequence[Mapping[str, Any] | None],
+    by_point: Sequence[Mapping[str, Any] | None],
     numbers: list[int],
 ) -> pages.Picture | None:
     """Return a metric along an axis, a line for each point of another, or its distribution."""
-    means = [statistics["mean"] if statistics else None for statistics in statistics_]
+    means = [statistics["mean"] if statistics else None for statistics in by_point]
     defined = {number: mean for number, mean in enumerate(means) if mean is not None}
     title, scale = labelled(metric, defined.values())
     shown = {number: nth for nth, number in enumerate(numbers) if number in defined}
@@ -77,7 +77,7 @@ def _picture(
     styles = [flow_style(nth) for nth in range(len(lines))]
 
     def scaled(number: int, name: str) -> float | None:
-        value = (statistics_[number] or {})[name]
+        value = (by_point[number] or {})[name]
         return None if value is None else value / scale.size
 
     at = {number: sweep.grid.place(number) for number in shown}
@@ -87,7 +87,7 @@ def _picture(
         "ticks": [{"at": at, "text": grid.short(name, at, unit)} for name, at in places.items()],
         "log": unit is not None and grid.is_log(places.values()),
         # Across points that are left out, a line would show values that were not measured.
-        "joined": "no" if unit is None or len(numbers) < len(statistics_) else "straight",
+        "joined": "no" if unit is None or len(numbers) < len(by_point) else "straight",
         "lines": [
             {"label": grid.shown(name), "colour": style.colour, "dash": list(style.dash)}
             for name, style in zip(lines, styles, strict=True)

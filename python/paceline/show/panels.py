@@ -128,8 +128,8 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
 
     A bucket gives two values, in the order in which they occurred; an empty one gives two gaps.
     """
-    envelopes_ = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
-    return envelopes_[0].to_list() if envelopes_ else [None] * (2 * count)
+    by_flow = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
+    return by_flow[0].to_list() if by_flow else [None] * (2 * count)
 
 
 def envelopes(

@@ -271,7 +271,7 @@ def _suites(
             raise Failure.interrupted(hint=console.GOES_ON) from None
     for result in results:
         case, paths = result.case, len(result.case.variants)
-        holding = f"{result.held} of {result.judged} checks hold"
+        holding = f"{result.holding} of {result.judged} checks hold"
         summary = f"{holding}, on {paths} path{'s' * (paths > 1)}"
         if result.verdict == "not applicable":
             summary = result.evidence[0].partition(": ")[2]
@@ -312,7 +312,7 @@ def _judge_by_cases(
             if not is_of(case, run):
                 why = f"{target} has another path or other events than {case.id}"
                 result = replace(result, verdict="not applicable", judged=0, evidence=(why,))
-        summary = f"{result.held} of {result.judged} checks hold"
+        summary = f"{result.holding} of {result.judged} checks hold"
         if not result.judged:
             single = len(result.evidence) == 1
             summary = result.evidence[0] if single else "the record lacks what each step asks for"

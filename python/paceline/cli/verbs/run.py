@@ -162,9 +162,9 @@ def _execute(batch: Batch, options: Options) -> None:
     left = batch.count - batch.reused
     if batch.reused:
         known = f"{batch.reused} of {batch.count} runs already exist"
-        known_ = known if batch.grouped else "it already exists"
+        notice = known if batch.grouped else "it already exists"
         again = "" if left else "; --force runs it again and compares the bytes"
-        console.note(f"{batch.out}: {known_}{again}")
+        console.note(f"{batch.out}: {notice}{again}")
     if not left:
         return
     with files.running(batch.file), console.progress(batch.plan.name, left) as watch:

@@ -126,12 +126,12 @@ class _Live(Watch):
         ends = extremes(self._metric, means)
         if ends is None:
             return ""
-        extremes_ = [
+        parts = [
             f"{word} {quantity(self._metric, means[end])} "
             f"at {', '.join(self._plan.grid.place(end))}"
             for word, end in zip(("best", "worst"), ends, strict=True)
         ]
-        return f"{plain(self._metric)}: {'; '.join(extremes_)}"
+        return f"{plain(self._metric)}: {'; '.join(parts)}"
 
 
 @app.command(

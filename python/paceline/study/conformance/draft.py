@@ -28,7 +28,7 @@ class Result:
     #: The number of judged steps, in all variants.
     judged: int
     #: The number that hold.
-    held: int
+    holding: int
     #: A line for each of them.
     evidence: tuple[str, ...]
     #: The lines of those with an unexpected result.

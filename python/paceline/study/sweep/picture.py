@@ -146,8 +146,8 @@ class _Curves:
         return grid.heading(keys, unit, alone=self._alone)
 
     def _setting(self, axis: int, point: int) -> str:
-        axis_ = self._axis(axis)
-        return f"{self._label(axis_.name)}: {grid.shown(axis_.points[point].name)}"
+        chosen = self._axis(axis)
+        return f"{self._label(chosen.name)}: {grid.shown(chosen.points[point].name)}"
 
     def _lines(self) -> list[str]:
         if self._hue is not None:
