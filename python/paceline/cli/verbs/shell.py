@@ -94,10 +94,10 @@ def shell(
     """Run any program behind the path of a scenario: the client at one end, a server at the other.
 
     The client and the server each run in a network namespace of their own, isolated from the
-    outside in both directions. The client can reach the server by the name `server`, or at the
-    address in `PACELINE_SERVER`. The client starts as soon as the server listens, or after 5 s if
-    the server is not listening by then. You do not need root. Inside the namespaces, each program
-    runs as root of its namespace.
+    outside in both directions. The client can reach the server under the host name `server`, or at
+    the address in the environment variable `PACELINE_SERVER`. The client starts as soon as the
+    server listens, or after 5 s if the server is not listening by then. You do not need root.
+    Inside the namespaces, each program runs as root of its namespace.
 
     The server's data crosses the scenario's link, together with the flows of the scenario. If the
     scenario has a `[path.return]`, the client's data crosses the return direction of that link.
