@@ -477,7 +477,7 @@ def test_a_record_is_not_written_where_nothing_can_be_created(kept: Path) -> Non
 def test_a_draft_that_others_always_remove_is_given_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(store, "_is_held", lambda lock: True)
+    monkeypatch.setattr(store, "_is_locked", lambda lock: True)
     monkeypatch.setattr(store, "_TRIES", 20)
     with pytest.raises(StoreError, match="other processes remove"), store.writing(tmp_path / "x"):
         pass
