@@ -152,7 +152,7 @@ def tables(samples: int) -> dict[str, str]:
     few, both = samples // 20, (True, False)
     seeds = {True: "same seeds", False: "other seeds"}
     middles = {"normal": 10.0, "lognormal, sigma 1": 1.0}
-    values = ["values", *(f"{n} values" for n in COUNTS)]
+    values = ["distribution", *(f"{n} values" for n in COUNTS)]
     points = [f"{n} runs" if points == 1 else f"{points} points, {n}" for points, n in SIZES]
     plans: dict[str, tuple[list[str], list[list[Any]]]] = {
         "coverage of the mean": (
