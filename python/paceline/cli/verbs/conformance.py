@@ -47,7 +47,7 @@ class Options:
     flow: int | None = None
     """Judge only this flow of a recording."""
     case: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
-    """Use only test cases whose ids start with these words."""
+    """Use only test cases whose ids start with one of these words."""
     controller: list[str] | None = None
     """NAME=FILE[:CLASS], STACK=FILE or a folder of stacks: load your own controllers or stacks,
     which you can then name as targets."""
@@ -145,7 +145,7 @@ def conformance(
     The exit code is 3 if a golden trace, a script or a test case fails, or if a check has the
     verdict "broken". With --against, the exit code is 4 if a result is worse than in the earlier
     output, and otherwise 0. A result is worse if a check changes from "held" to "broken", if a test
-    case no longer passes, or if a flow no longer fits its algorithm.
+    case that passed fails, or if a flow that fitted an algorithm is now nearest to another one.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")

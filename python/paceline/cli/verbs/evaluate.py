@@ -69,8 +69,8 @@ def evaluate(
 
     The command also runs the judged controller and those of --against in pairs. For each controller
     of a pair, the output shows the controller's share of the link, and how much the other
-    controller harms its goodput, delay and loss (harm as Ware et al. define it). The exit code is 3
-    if the controller does not meet a criterion.
+    controller harms this controller's goodput, delay and loss (harm as Ware et al. define it). The
+    exit code is 3 if the judged controller does not meet a criterion.
     """
     against = options.against or []
     known = guests.names()

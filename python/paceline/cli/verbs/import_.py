@@ -76,7 +76,7 @@ def import_(
     *,
     options: Options = Options(),
 ) -> None:
-    """Convert a file of another tool: an experiment into a scenario, or a recording into a run.
+    """Convert a file from another tool: an experiment into a scenario, or a recording into a run.
 
     The command parses a transperf configuration, but never executes it. If a scenario cannot
     express a part of the configuration, the command prints an error with the line. If a scenario

@@ -95,7 +95,7 @@ def run(
     The name of a run's folder ends in a hash of everything that determines the run's bytes. If the
     run already exists, the command shows it and does not run it again. After Ctrl-C, the same
     command executes only the missing runs. The command never overwrites a run. If the process is
-    killed during a simulated run, `paceline report` shows the rows that were written before.
+    killed during a simulated run, `paceline report` shows the rows written until then.
     """
     # All of them are checked before the first one runs.
     batches = [_checked(path, options, below=len(file) > 1) for path in file]

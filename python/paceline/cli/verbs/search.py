@@ -50,7 +50,7 @@ class Options:
     """Folder of an earlier search. The exit code is 4 if a find fails in a way that the earlier
     search did not find, and otherwise 0."""
     only_random: Annotated[bool, Parameter(name="--random")] = False
-    """Draw all paths at random, instead of deriving most of them from the worst paths."""
+    """Draw all paths at random; derive none from the paths nearest to the goal."""
     engine: Literal["threads", "processes", "ray"] = "threads"
     """Where runs execute, as in `paceline sweep`."""
     address: str | None = None
@@ -87,15 +87,15 @@ def search(
     `--controller`, unless `--set` names another.
 
     The first paths are random. Later, the search derives most paths from the paths that came
-    nearest to the goal. It then reduces paths that fail, one for each of at most five ways to fail:
-    it removes events, flows and settings, and rounds numbers, as long as the path fails. A reduced
-    path is a find if it fails with at least a tenth of 40 start offsets, and with at least a tenth
-    of the changes of its numbers by 5 %; otherwise, the search leaves it out. The command writes
-    each find as a scenario whose `[expect]` fails.
+    nearest to the goal. It then reduces one failing path for each of at most five ways
+    to fail: it removes events, flows and settings, and rounds numbers, as long as the path still
+    fails. A reduced path is a find if it fails with at least a tenth of 40 start offsets, and with
+    at least a tenth of the changes of its numbers by 5 %; otherwise, the search leaves the path
+    out. The command writes each find as a scenario whose `[expect]` fails.
 
     With the same seed and a budget in runs, the output is byte-identical on any number of threads.
-    The exit code is 0 without a find, and 3 with a find. With `--against`, the exit code is 4 with
-    a find that fails in a new way, and otherwise 0.
+    The exit code is 0 if there is no find, and otherwise 3. With `--against`, the exit code is 4 if
+    a find fails in a way that the earlier search did not find, and otherwise 0.
     """
     text, file = named_scenario(space)
     given = files.parse_overrides(options.overrides)

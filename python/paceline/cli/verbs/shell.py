@@ -50,7 +50,7 @@ class Options:
     """The options of the command."""
 
     server: str | None = None
-    """A shell command to run at the other end, which the client reaches by the name `server`."""
+    """A shell command to run at the other end, which the client reaches as host `server`."""
     rate: Annotated[str | None, Parameter(name=["--rate", "--trace-down"])] = None
     """Instead of FILE: a rate such as 12mbit, or a trace file, for both directions."""
     up: Annotated[str | None, Parameter(name=["--rate-up", "--trace-up"])] = None
