@@ -112,10 +112,10 @@ def advise(
 
     The ranking compares pairs of runs on the same path. It ignores differences of up to 5 %. A
     difference counts as certain if it has the same sign on at least 90 % of the paths, and if its
-    p-value is below 1 %. The harm to others is the share of its goodput that a CUBIC flow loses
-    beside the controller, compared with a CUBIC flow beside another CUBIC flow. The command also
-    varies the two parameters about which the fit is least certain, and reports the values at which
-    another controller becomes the best. If no model of a path reproduces a recording, the command
+    p-value is below 1 %. The harm to others is the goodput that a CUBIC flow loses beside
+    the controller, as a share of its goodput beside another CUBIC flow. The command also varies the
+    two parameters about which the fit is least certain, and reports the values at which another
+    controller becomes the best. If no model of a path reproduces a recording, the command
     recommends no controller.
     """
     study_options, aim = _study_options(options), options.for_ or "throughput"

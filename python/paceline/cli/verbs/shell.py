@@ -104,9 +104,9 @@ def shell(
     Otherwise, the client's data crosses a second link, which carries no other traffic. This link
     has the same rate (unless --rate-up is given), queue and impairments as the scenario's link.
 
-    The record is like that of any run. A conversation of the client with the server has two
-    directions. Each direction that carries data is a flow, which the command reconstructs from its
-    packets.
+    The record has the format of any run's record. A conversation of the client with the server has
+    two directions. Each direction that carries data is a flow, which the command reconstructs from
+    its packets.
 
     The exit code is that of the client, with these exceptions: it is 2 if the options or the
     scenario are wrong, 124 if the client was still running after --time, 125 if Paceline failed,
