@@ -32,8 +32,8 @@ from paceline.runs import named_scenario
 def vm() -> None:
     """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller.
 
-    You can use an unmodified kernel of your distribution, or one that you built. Runs use the
-    latest snapshot. Nothing is downloaded.
+    You can use an unmodified kernel of your distribution, or one that you built. `vm prepare` boots
+    it and saves a snapshot, from which each run starts. Nothing is downloaded.
     """
 
 
