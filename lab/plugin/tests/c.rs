@@ -19,7 +19,7 @@ fn build(source: &str, library: &str) -> PathBuf {
     let status = Command::new(compiler)
         .args(strict)
         .args(["-O2", "-fPIC", "-shared", "-I"])
-        .arg(root.join("include"))
+        .arg(root.join("crates/capi/include"))
         .arg(root.join("examples").join(source))
         .arg("-o")
         .arg(&library)
