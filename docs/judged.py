@@ -1,7 +1,8 @@
 """Writes docs/stacks/packets.txt and cases.txt, parts of docs/stacks.md: each BBR, judged.
 
-`make stacks` runs it before it writes that page. Libraries in target/guests are stacks, too. What
-the command says of a controller is kept in target/stacks until it, the program or a case changes.
+`make stacks` runs it before it writes that page. Libraries in target/guests are stacks, too.
+docs/stacks/measured/judged.json keeps what the command says of a controller, by the version of its
+stack and the draft's cases: only what is not there is run.
 """
 
 from __future__ import annotations
@@ -12,45 +13,54 @@ import io
 import json
 import re
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from generate import table as markdown
-from stacks import NOTES, ROOT, WORK, libraries
+from stacks import MEASURED, NOTES, ROOT, libraries, versions
 
-from paceline import _paceline, guests
 from paceline.cli import main
 from paceline.cli.guests import bring
 
 DRAFT = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
-PACKETS, CASES = NOTES / "packets.txt", NOTES / "cases.txt"
+PACKETS, CASES, KEPT = NOTES / "packets.txt", NOTES / "cases.txt", MEASURED / "judged.json"
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr1")
-#: What a stack says that its `bbr` is.
-VERSIONS = {"quinn:bbr": "bbr1", "s2n:bbr": "bbr2", "tquic:bbr": "bbr1"}
+#: What a stack says that its controller is.
+VERSIONS = {
+    "quinn:bbr": "bbr1",
+    "s2n:bbr": "bbr2",
+    "tquic:bbr": "bbr1",
+    "ngtcp2:bbr": "bbr3",
+    "picoquic:bbr": "bbr3",
+    "picoquic:bbr1": "bbr1",
+    "quiche:bbr2": "bbr2",
+}
 
 
 def judged(controller: str, given: list[str]) -> dict[str, Any]:
-    """Return what the command says of a controller: its draft cases, and its flows."""
-    words = ["conformance", controller, "--json", "--quiet"]
-    if controller in VERSIONS:
-        words += ["--as", VERSIONS[controller]]
-    own = [one for one in given if one.startswith(f"{controller.partition(':')[0]}=")]
-    for library in own:
-        words += ["--controller", library]
-    # Another build, library or case is judged anew.
-    files = [*(Path(one.partition("=")[2]) for one in own), *sorted(DRAFT.iterdir())]
-    known = hashlib.sha256(_paceline.__build__.encode())
-    for part in (repr(words).encode(), *(file.read_bytes() for file in files)):
-        known.update(part)
-    kept = WORK / f"judged-{known.hexdigest()[:16]}.json"
-    if kept.is_file():
-        return dict(json.loads(kept.read_text()))
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        main(words)
-    WORK.mkdir(parents=True, exist_ok=True)
-    kept.write_text(out.getvalue())
-    return dict(json.loads(out.getvalue()))
+    """Return the verdicts of a controller's cases and checks, measured once."""
+    digest = hashlib.sha256()
+    for file in sorted(DRAFT.iterdir()):
+        digest.update(file.read_bytes())
+    key = f"{controller} {versions()[controller]}, cases {digest.hexdigest()[:8]}"
+    known = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
+    if key not in known:
+        words = ["conformance", controller, "--json", "--quiet"]
+        if controller in VERSIONS:
+            words += ["--as", VERSIONS[controller]]
+        for library in given:
+            if library.startswith(f"{controller.partition(':')[0]}="):
+                words += ["--controller", library]
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            main(words)
+        verdict = json.loads(out.getvalue())
+        known[key] = {
+            "as": verdict["flows"][0]["judged_as"],
+            "checks": column(verdict["flows"]),
+            "cases": {one["id"]: cell(one["evidence"], one["verdict"]) for one in verdict["cases"]},
+        }
+        KEPT.write_text(json.dumps(known, indent=1) + "\n")
+    return dict(known[key])
 
 
 def column(flows: list[dict[str, Any]]) -> dict[str, str]:
@@ -67,12 +77,10 @@ def column(flows: list[dict[str, Any]]) -> dict[str, str]:
 
 def packets(verdicts: dict[str, Any]) -> str:
     """Write how each controller's packets were judged."""
-    columns = {name: column(verdict["flows"]) for name, verdict in verdicts.items()}
+    columns = {name: verdict["checks"] for name, verdict in verdicts.items()}
     rows = list(dict.fromkeys(id_ for shown in columns.values() for id_ in shown))
     rows.sort(key=lambda id_: id_ == "states")
-    heads = [
-        f"`{name}` as {verdict['flows'][0]['judged_as']}" for name, verdict in verdicts.items()
-    ]
+    heads = [f"`{name}` as {verdict['as']}" for name, verdict in verdicts.items()]
     lines = [[f"`{row}`", *(columns[name].get(row, "") for name in verdicts)] for row in rows]
     return (
         "## Judged by their packets\n\n"
@@ -100,8 +108,8 @@ def cases(verdicts: dict[str, Any]) -> str:
     """Write how each controller's draft cases ended."""
     rows: dict[str, dict[str, str]] = {}
     for name, verdict in verdicts.items():
-        for case in verdict["cases"]:
-            rows.setdefault(case["id"], {})[name] = cell(case["evidence"], case["verdict"])
+        for id_, shown in verdict["cases"].items():
+            rows.setdefault(id_, {})[name] = shown
     heads = ["case", *(f"`{name}`" for name in verdicts)]
     lines = [[id_, *(of.get(name, "") for name in verdicts)] for id_, of in rows.items()]
     return (
@@ -118,8 +126,7 @@ def parts() -> None:
     """Run the command on each BBR, and write the parts."""
     given = libraries()
     bring(given)
-    names = [f"{stack.name}:{name}" for stack in guests.stacks() for name in stack.controllers]
-    theirs = [name for name in names if "bbr" in name]
+    theirs = [name for name in versions() if ":bbr" in name]
     verdicts = {name: judged(name, given) for name in (*OURS, *theirs)}
     PACKETS.write_text(packets(verdicts))
     CASES.write_text(cases({name: verdicts[name] for name in theirs}))

@@ -1,22 +1,26 @@
 """Writes docs/stacks.md: the BBR and CUBIC of each QUIC stack beside ours, on the same paths.
 
-`make stacks` runs it. It runs the sweeps of data/scenarios/stacks, which resume where they were
-stopped, and lays out what they measured. Libraries in target/guests are stacks, too.
+`make stacks` runs it. It runs the sweeps of data/scenarios/stacks and lays out what they measured.
+docs/stacks/measured keeps that by controller and version of its stack: only what is not there is
+run, and sweeps resume where they were stopped. Libraries in target/guests are stacks, too.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import math
 import os
 import resource
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib as mpl
 import polars as pl
@@ -37,14 +41,18 @@ WORK = ROOT / "target" / "stacks"
 LIBRARIES = ROOT / "target" / "guests"
 PAGE = ROOT / "docs" / "stacks.md"
 NOTES = ROOT / "docs" / "stacks"
+MEASURED = NOTES / "measured"
 
 #: Of the page, in this order: docs/judged.py writes them, but for the causes.
 PARTS = ("cases", "causes", "packets")
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr3-linux", "bbr1", "cubic")
-#: Controllers of a stack that are neither a BBR nor a CUBIC.
-OTHERS = ("newreno", "copa")
+#: Controllers of a stack that are neither a BBR nor a CUBIC, or are a CUBIC for marks.
+OTHERS = ("newreno", "reno", "copa", "fast", "dcubic", "prague", "c4")
 PATH = ("path.rate", "path.rtt")
+#: Of a row in docs/stacks/measured, before the keys of its point: whose it is, of which version of
+#: the stack, and a digest of the sweep's file.
+WHOSE = ("flows.0.cc", "version", "sweep")
 BUFFERS = ("0.5 bdp", "1 bdp", "4 bdp")
 #: Of the paths, in a picture.
 MARKS = ("o", "s", "^", "v", "D", "x")
@@ -163,6 +171,22 @@ MEASURES = (
         cases=("path.jitter", "path.reorder.probability"),
         apart=({**QUINN_BBR, "path.reorder.probability": "0 %"},),
     ),
+    Measure(
+        "A rate that falls and rises",
+        "falls-and-rises",
+        "rate_recovery_ns",
+        "One flow for 45 s. The rate falls to a tenth at 10 s and rises again at 20 s: seconds "
+        f"from the rise until the link is used to 90 % for 5 s. {EACH} A dash: not by 40 s.",
+        lambda value: f"{value / 1e9:.1f}",
+    ),
+    Measure(
+        "A slow application, then bulk",
+        "limited-then-bulk",
+        "utilisation_ratio",
+        "One flow for 40 s. Its application sends 100 kbit/s, and from 4 s on all that it can: "
+        f"% of the link's rate over the 40 s, at most 90. {EACH}",
+        percent,
+    ),
 )
 
 
@@ -185,60 +209,85 @@ def controllers() -> list[str]:
     return [*OURS, *theirs]
 
 
-#: What a sweep of data/scenarios/stacks gave, a sweep for each controller.
-Sweeps = Sequence[paceline.Sweep]
+def versions() -> dict[str, str]:
+    """Return the version of each controller's stack, or of Paceline."""
+    theirs = {f"{one.name}:{cc}": one.version for one in guests.stacks() for cc in one.controllers}
+    return {**dict.fromkeys(OURS, paceline.__version__), **theirs}
 
 
-def swept(name: str, given: Sequence[str], names: Sequence[str]) -> Sweeps:
-    """Run a sweep of data/scenarios/stacks with each of these controllers, or read what it gave.
+def measured(name: str, given: Sequence[str], names: Sequence[str]) -> pl.DataFrame:
+    """Return a row for each point of a sweep and each of these controllers; run what is missing.
 
-    Each is a sweep of its own, so that one more controller costs its own runs only.
+    Each controller is a sweep of its own, so that one more costs its own runs only.
     """
-    WORK.mkdir(parents=True, exist_ok=True)
-    lines = (FILES / f"{name}.toml").read_text().splitlines()
-    rows = []
+    text = (FILES / f"{name}.toml").read_text()
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    wanted = versions()
+    file = MEASURED / f"{name}.csv"
+    parts = []
+    if file.is_file():
+        # Rows of other versions stay; those of another form of the sweep do not.
+        kept = pl.read_csv(file, schema_overrides={"sweep": pl.String, "version": pl.String})
+        parts = kept.filter(pl.col("sweep") == digest).partition_by(*WHOSE[:2], maintain_order=True)
+    known = {part.select(WHOSE[:2]).row(0) for part in parts}
     for cc in names:
-        text = [
-            f'flows.0.cc = ["{cc}"]' if line.startswith("flows.0.cc = ") else line for line in lines
-        ]
-        called = f"{name}-{cc.replace(':', '-')}"
-        file, out = WORK / f"{called}.toml", WORK / called
-        expected = "\n".join(text) + "\n"
-        if (out / "sweep.json").is_file() and file.read_text() == expected:
-            rows.append(paceline.Sweep.read(out))
+        if (cc, wanted[cc]) in known:
             continue
-        words = ["sweep", str(file), "--out", str(out), "--format", "svg"]
-        if file.is_file() and file.read_text() != expected:
-            words.append("--fresh")
-        file.write_text(expected)
-        # One picture is enough: the page has its own.
-        words += ["--metric", "utilisation_ratio"]
-        for library in given:
-            if library.startswith(f"{cc.partition(':')[0]}="):
-                # It may crash.
-                words += ["--controller", library, "--engine", "processes"]
-        # Every cell is in the page; the summary is not needed.
-        with contextlib.redirect_stdout(io.StringIO()):
-            code = main(words)
-        if code:
-            sys.exit(code)
-        rows.append(paceline.Sweep.read(out))
-    return rows
+        rows = swept(name, given, cc, text)
+        whose = dict(zip(WHOSE, (cc, wanted[cc], digest), strict=True))
+        parts.append(rows.select(*(pl.lit(value).alias(key) for key, value in whose.items()), "*"))
+        MEASURED.mkdir(exist_ok=True)
+        pl.concat(parts, how="diagonal_relaxed").write_csv(file)
+    rows = pl.concat(parts, how="diagonal_relaxed")
+    current = pl.DataFrame(list(wanted.items()), schema=list(WHOSE[:2]), orient="row")
+    return rows.join(current, on=WHOSE[:2], how="semi", maintain_order="left")
 
 
-def rows_of(sweeps: Sweeps, metric: str) -> pl.DataFrame:
-    """Return a row for each point, with the metric in `value`."""
+def swept(name: str, given: Sequence[str], cc: str, text: str) -> pl.DataFrame:
+    """Run a sweep of data/scenarios/stacks with one controller; return its keys and metrics."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    lines = [
+        f'flows.0.cc = ["{cc}"]' if line.startswith("flows.0.cc = ") else line
+        for line in text.splitlines()
+    ]
+    called = f"{name}-{cc.replace(':', '-')}"
+    file, out = WORK / f"{called}.toml", WORK / called
+    expected = "\n".join(lines) + "\n"
+    words = ["sweep", str(file), "--out", str(out), "--format", "svg"]
+    if file.is_file() and file.read_text() != expected:
+        words.append("--fresh")
+    file.write_text(expected)
+    # One picture is enough: the page has its own.
+    words += ["--metric", "utilisation_ratio"]
+    for library in given:
+        if library.startswith(f"{cc.partition(':')[0]}="):
+            # It may crash.
+            words += ["--controller", library, "--engine", "processes"]
+    # Every cell is in the page; the summary is not needed.
+    with contextlib.redirect_stdout(io.StringIO()):
+        code = main(words)
+    if code:
+        sys.exit(code)
+    sweep = paceline.Sweep.read(out)
+    keys = sweep.runs.columns[1 : sweep.runs.columns.index("seed")]
+    rows = sweep.runs.select(*keys, "error")
+    for metric in tomllib.loads(text)["sweep"]["metrics"]:
+        rows = rows.with_columns(_values(sweep, metric).round_sig_figs(5).alias(metric))
+    return rows.drop("flows.0.cc")
+
+
+def _values(sweep: paceline.Sweep, metric: str) -> pl.Series:
+    """Return a metric of each run of a sweep, or of one flow of each."""
     if not metric.startswith("flows["):
-        runs = pl.concat([sweep.runs for sweep in sweeps], how="diagonal_relaxed")
-        return runs.with_columns(value=pl.col(metric))
+        return sweep.runs[metric]
     number, column = metric.removeprefix("flows[").split("].")
-    flows = pl.concat([sweep.flows for sweep in sweeps], how="diagonal_relaxed")
-    return flows.filter(pl.col("flow") == int(number)).with_columns(value=pl.col(column))
+    flows = sweep.flows.filter(pl.col("flow") == int(number)).select("run", column)
+    return sweep.runs.join(flows, on="run", how="left", maintain_order="left")[column]
 
 
-def printed(measure: Measure, sweeps: Sweeps) -> pl.DataFrame:
+def printed(measure: Measure, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a table: those of its points, without those that are not printed."""
-    rows = rows_of(sweeps, measure.metric)
+    rows = rows.with_columns(value=pl.col(measure.metric))
     for key, value in measure.where:
         rows = rows.filter(pl.col(key) == value)
     for one in measure.apart:
@@ -251,9 +300,9 @@ def paths(rows: pl.DataFrame) -> list[tuple[str, ...]]:
     return [tuple(row) for row in rows.select(PATH).unique(maintain_order=True).rows()]
 
 
-def table(measure: Measure, sweeps: Sweeps, names: Sequence[str]) -> str:
+def table(measure: Measure, rows: pl.DataFrame, names: Sequence[str]) -> str:
     """Write a table: a row for each controller, a column for each path, a value for each case."""
-    rows = printed(measure, sweeps)
+    rows = printed(measure, rows)
     columns = paths(rows)
     keys = measure.cases
     cases = rows.select(keys).unique(maintain_order=True).rows()
@@ -288,16 +337,22 @@ FLIGHTS = (
 
 
 def costs(names: Sequence[str]) -> str:
-    """Write what a data packet costs, measured once for each controller."""
-    lines = [
-        [f"`{cc}`", *(f"{_cost({'flows.0.cc': cc}, *path) * 1e6:.2f}" for path in COSTS)]
-        for cc in names
-    ]
+    """Write what a data packet and a byte cost, measured once for each controller."""
+    lines = []
+    for cc in names:
+        line = [f"`{cc}`"]
+        for path in COSTS:
+            cost = _cost({"flows.0.cc": cc}, *path)
+            line.append(
+                f"{cost.cpu_us:.2f} · {cost.packets:.0f} · {cost.cpu_us * cost.packets / 1e3:.2f}"
+            )
+        lines.append(line)
     body = markdown(["controller", *(f"{rate}, {rtt}" for rate, rtt, _ in COSTS)], lines)
     return (
-        "## CPU\n\nOne flow, one BDP of buffer: microseconds of CPU for each data packet, both "
-        "ends, recovery, controller, path and record together, without cryptography. Least of "
-        f"two, on a machine that did other work.\n\n{body}\n{_alone()}"
+        "## CPU\n\nOne flow, one BDP of buffer: microseconds of CPU for each data packet · data "
+        "packets for each megabyte delivered · milliseconds of CPU for each megabyte. Both ends, "
+        "recovery, controller, path and record together, without cryptography. Least of two, on a "
+        f"machine that did other work.\n\n{body}\n{_alone()}"
     )
 
 
@@ -310,7 +365,7 @@ def _alone() -> str:
             theirs, ours = (
                 _cost({"flows.0.cc": one, "flows.0.stack": stack}, *path) for one in (cc, "bbr3")
             )
-            line.append(f"{2e6 * (theirs - ours):.1f}")
+            line.append(f"{2 * (theirs.cpu_us - ours.cpu_us):.1f}")
         lines.append(line)
     head = [f"{number} packets" for number in ("100", "1,000", "10,000")]
     return (
@@ -320,31 +375,42 @@ def _alone() -> str:
     )
 
 
-def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> float:
-    """Return the CPU time of a data packet in seconds: the least of two, measured once."""
-    store = WORK / "costs.json"
+class Cost(NamedTuple):
+    """What a flow costs."""
+
+    #: CPU time of a data packet.
+    cpu_us: float
+    #: Data packets sent for each megabyte delivered.
+    packets: float
+
+
+def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> Cost:
+    """Return what a flow costs: the least of two, measured once."""
+    store = MEASURED / "costs.json"
     known = json.loads(store.read_text()) if store.is_file() else {}
-    key = ", ".join((*flow.values(), rate, rtt))
+    key = ", ".join((*flow.values(), versions()[flow["flows.0.cc"]], rate, rtt))
     if key not in known:
         path = {"path.rate": rate, "path.rtt": rtt}
         known[key] = min(_measured({**flow, **path}, duration) for _ in range(2))
-        store.write_text(json.dumps(known, indent=1))
-    return float(known[key])
+        store.write_text(json.dumps(known, indent=1) + "\n")
+    return Cost(*known[key])
 
 
-def _measured(settings: Mapping[str, str], duration: str) -> float:
-    sent, spent = _run({**settings, "run.duration": duration})
+def _measured(settings: Mapping[str, str], duration: str) -> Cost:
+    sent, delivered, spent = _run({**settings, "run.duration": duration})
     # Runs with a library are in a process of their own, which has to start.
-    _, start = _run({**settings, "run.duration": "1 ms"})
-    return (spent - start) / max(sent, 1)
+    *_, start = _run({**settings, "run.duration": "1 ms"})
+    cost = 1e6 * (spent - start) / max(sent, 1)
+    return Cost(round(cost, 3), round(1e6 * sent / max(delivered, 1), 1))
 
 
-def _run(settings: Mapping[str, str]) -> tuple[int, float]:
-    """Return the data packets of a run, and its CPU time in seconds."""
+def _run(settings: Mapping[str, str]) -> tuple[int, int, float]:
+    """Return the data packets and the bytes delivered of a run, and its CPU time in seconds."""
     text = (FILES / "one-flow.toml").read_text().split("[sweep]")[0]
     before = _cpu()
     run = paceline.run(text, overrides=tuple(settings.items()))
-    return int(run.flows["sent_packets"].sum()), _cpu() - before
+    flows = run.flows
+    return int(flows["sent_packets"].sum()), int(flows["goodput_bytes"].sum()), _cpu() - before
 
 
 def _cpu() -> float:
@@ -352,13 +418,9 @@ def _cpu() -> float:
     return sum(sum(one[:2]) for one in used)
 
 
-def picture(sweeps: dict[str, Sweeps], names: Sequence[str], out: Path) -> None:
+def picture(sweeps: Mapping[str, pl.DataFrame], names: Sequence[str], out: Path) -> None:
     """Draw a row of panels for each controller: use of the link, queue, share against CUBIC."""
-    drawn = {
-        (one.metric, *one.where): printed(one, sweeps[one.sweep])
-        for one in MEASURES
-        if one.sweep != "jitter"
-    }
+    drawn = {(one.metric, *one.where): printed(one, sweeps[one.sweep]) for one in MEASURES}
     one, queue = (drawn[metric, *CLEAN] for metric in ("utilisation_ratio", "queue_p50_ns"))
     share = drawn[("flows[0].share_ratio",)]
     panels = (
@@ -400,7 +462,7 @@ def picture(sweeps: dict[str, Sweeps], names: Sequence[str], out: Path) -> None:
         small(out)
 
 
-def versions() -> str:
+def survey() -> str:
     """Write which stacks there are, and their versions."""
     lines = []
     for stack in guests.stacks():
@@ -416,12 +478,12 @@ def page() -> None:
     bring(given)
     names = controllers()
     sweeps = {
-        name: swept(name, given, names)
-        for name in ("one-flow", "four-alike", "against-cubic", "jitter")
+        name: measured(name, given, names)
+        for name in dict.fromkeys(measure.sweep for measure in MEASURES)
     }
     bring(given)
     picture(sweeps, names, PAGE.with_name("stacks.svg"))
-    parts = [(NOTES / "head.txt").read_text().rstrip(), versions().rstrip()]
+    parts = [(NOTES / "head.txt").read_text().rstrip(), survey().rstrip()]
     parts.append((NOTES / "notes.txt").read_text().rstrip())
     parts.append("![Use of the link, queue and share of each controller](stacks.svg)")
     parts += [(NOTES / f"{part}.txt").read_text().rstrip() for part in PARTS]

@@ -99,7 +99,11 @@ impl OwnStack for End {
         let slot = Slot::default();
         let role = match (config.sends, config.controller) {
             (false, _) => server(config, &slot),
-            (true, "bbr") => client(config, &slot, &watch, Bbr::default()),
+            (true, "bbr") => {
+                // Its first state is no change.
+                watch.latest().phase = "Startup";
+                client(config, &slot, &watch, Bbr::default())
+            }
             (true, _) => client(config, &slot, &watch, Cubic::default()),
         }?;
         let endpoint = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -293,8 +297,8 @@ impl End {
         };
         let context = &mut Context::from_waker(Waker::noop());
         let (sent, window) = {
-            let seen = self.watch.seen();
-            (seen.stream_sent, seen.path.map_or(0, |path| path.cwnd))
+            let latest = self.watch.latest();
+            (latest.stream_sent, latest.path.map_or(0, |path| path.cwnd))
         };
         let most = sent.saturating_add(window).saturating_add(PIECE);
         while (self.unlimited || self.unwritten > 0) && self.written < most {
@@ -386,23 +390,24 @@ impl Endpoint for End {
     }
 
     fn stats(&self) -> Stats {
-        let seen = *self.watch.seen();
-        let gone = seen.bytes.saturating_sub(seen.lost_bytes);
+        let latest = *self.watch.latest();
+        let gone = latest.bytes.saturating_sub(latest.lost_bytes);
         let common = Stats {
-            pacing_rate: seen
+            pacing_rate: latest
                 .pacing_rate
                 .map(|rate| Rate::from_bps(rate.saturating_mul(8))),
-            delivery_rate: seen.delivered.and_then(|(bytes, nanos)| {
+            delivery_rate: latest.delivered.and_then(|(bytes, nanos)| {
                 let bps = u128::from(bytes) * 8_000_000_000 / u128::from(nanos).max(1);
                 u64::try_from(bps).ok().map(Rate::from_bps)
             }),
-            sent_packets: seen.packets,
-            lost_packets: seen.lost_packets,
-            retransmitted_packets: seen.retransmitted,
-            app_limited: seen.app_limited,
+            sent_packets: latest.packets,
+            lost_packets: latest.lost_packets,
+            retransmitted_packets: latest.retransmitted,
+            app_limited: latest.app_limited,
+            phase: latest.phase,
             ..Stats::default()
         };
-        let Some(path) = seen.path else {
+        let Some(path) = latest.path else {
             return common;
         };
         Stats {
@@ -414,6 +419,10 @@ impl Endpoint for End {
             min_rtt: Some(Duration::from_nanos(path.min_rtt)),
             ..common
         }
+    }
+
+    fn phase(&self) -> &'static str {
+        self.watch.latest().phase
     }
 
     fn failure(&self) -> Option<String> {

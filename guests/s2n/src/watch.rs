@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber, events};
 
-/// What was seen last.
+/// What its events said last.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct Latest {
     /// What the controller and the estimator of RTT say; none before their first word.
     pub path: Option<Path>,
     /// Bytes per second; BBR alone has a rate.
@@ -14,6 +14,8 @@ pub struct Seen {
     /// Bytes delivered in nanoseconds; BBR alone measures it.
     pub delivered: Option<(u64, u64)>,
     pub app_limited: bool,
+    /// The state of BBR; empty with CUBIC.
+    pub phase: &'static str,
     /// Bytes of the stream that were sent once at least.
     pub stream_sent: u64,
     /// Packets with data, their bytes, and how many have data that was sent before.
@@ -35,12 +37,12 @@ pub struct Path {
     pub min_rtt: u64,
 }
 
-/// What is seen, for the subscriber and the end.
+/// Shared by the subscriber and the end.
 #[derive(Clone, Debug, Default)]
-pub struct Watch(Arc<Mutex<Seen>>);
+pub struct Watch(Arc<Mutex<Latest>>);
 
 impl Watch {
-    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub fn latest(&self) -> MutexGuard<'_, Latest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,7 +62,7 @@ impl Subscriber for Watch {
         _: &ConnectionMeta,
         event: &events::RecoveryMetrics,
     ) {
-        self.seen().path = Some(Path {
+        self.latest().path = Some(Path {
             cwnd: event.congestion_window.into(),
             in_flight: event.bytes_in_flight.into(),
             latest_rtt: nanos(event.latest_rtt),
@@ -75,7 +77,7 @@ impl Subscriber for Watch {
         _: &ConnectionMeta,
         event: &events::PacingRateUpdated,
     ) {
-        self.seen().pacing_rate = Some(event.bytes_per_second);
+        self.latest().pacing_rate = Some(event.bytes_per_second);
     }
 
     fn on_delivery_rate_sampled(
@@ -84,35 +86,54 @@ impl Subscriber for Watch {
         _: &ConnectionMeta,
         event: &events::DeliveryRateSampled,
     ) {
-        let mut seen = self.seen();
+        let mut latest = self.latest();
         let sample = &event.rate_sample;
-        seen.delivered = Some((sample.delivered_bytes, nanos(sample.interval)));
-        seen.app_limited = sample.is_app_limited;
+        latest.delivered = Some((sample.delivered_bytes, nanos(sample.interval)));
+        latest.app_limited = sample.is_app_limited;
+    }
+
+    fn on_bbr_state_changed(
+        &mut self,
+        (): &mut (),
+        _: &ConnectionMeta,
+        event: &events::BbrStateChanged,
+    ) {
+        use events::BbrState;
+        self.latest().phase = match event.state {
+            BbrState::Startup { .. } => "Startup",
+            BbrState::Drain { .. } => "Drain",
+            BbrState::ProbeBwDown { .. } => "ProbeBW_DOWN",
+            BbrState::ProbeBwCruise { .. } => "ProbeBW_CRUISE",
+            BbrState::ProbeBwRefill { .. } => "ProbeBW_REFILL",
+            BbrState::ProbeBwUp { .. } => "ProbeBW_UP",
+            BbrState::ProbeRtt { .. } => "ProbeRTT",
+            _ => "",
+        };
     }
 
     fn on_frame_sent(&mut self, (): &mut (), _: &ConnectionMeta, event: &events::FrameSent) {
         if let events::Frame::Stream { offset, len, .. } = event.frame {
-            let mut seen = self.seen();
+            let mut latest = self.latest();
             let end = offset + u64::from(len);
-            seen.writing.0 = true;
-            seen.writing.1 |= offset < seen.stream_sent;
-            seen.stream_sent = seen.stream_sent.max(end);
+            latest.writing.0 = true;
+            latest.writing.1 |= offset < latest.stream_sent;
+            latest.stream_sent = latest.stream_sent.max(end);
         }
     }
 
     fn on_packet_sent(&mut self, (): &mut (), _: &ConnectionMeta, event: &events::PacketSent) {
-        let mut seen = self.seen();
-        let (data, old) = std::mem::take(&mut seen.writing);
+        let mut latest = self.latest();
+        let (data, old) = std::mem::take(&mut latest.writing);
         if data {
-            seen.packets += 1;
-            seen.bytes += event.packet_len as u64;
-            seen.retransmitted += u64::from(old);
+            latest.packets += 1;
+            latest.bytes += event.packet_len as u64;
+            latest.retransmitted += u64::from(old);
         }
     }
 
     fn on_packet_lost(&mut self, (): &mut (), _: &ConnectionMeta, event: &events::PacketLost) {
-        let mut seen = self.seen();
-        seen.lost_packets += 1;
-        seen.lost_bytes += u64::from(event.bytes_lost);
+        let mut latest = self.latest();
+        latest.lost_packets += 1;
+        latest.lost_bytes += u64::from(event.bytes_lost);
     }
 }
