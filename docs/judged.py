@@ -42,6 +42,8 @@ def judged(controller: str, given: list[str]) -> dict[str, Any]:
     digest = hashlib.sha256()
     for file in sorted(DRAFT.iterdir()):
         digest.update(file.read_bytes())
+    # A command forgets the libraries of the one before.
+    bring(given)
     key = f"{controller} {versions()[controller]}, cases {digest.hexdigest()[:8]}"
     known = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
     if key not in known:

@@ -94,6 +94,8 @@ def index(value: float) -> str:
 #: simulator does not model: over sockets it differs (docs/stacks/sockets.md), so it is not printed.
 QUINN_BBR = {"flows.0.cc": "quinn:bbr"}
 NOQ_CUBIC = {"flows.0.cc": "noq:cubic", "path.rtt": "100 ms"}
+#: In the cell of a run that the stack did not finish.
+ENDS = "ends"
 DASH = "A dash: over sockets it differs ([why](stacks/sockets.md))."
 #: The cases of most tables.
 EACH = "Buffers of 0.5 · 1 · 4 BDP."
@@ -222,6 +224,8 @@ def measured(name: str, given: Sequence[str], names: Sequence[str]) -> pl.DataFr
     """
     text = (FILES / f"{name}.toml").read_text()
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    # A command forgets the libraries of the one before.
+    bring(given)
     wanted = versions()
     file = MEASURED / f"{name}.csv"
     parts = []
@@ -266,7 +270,8 @@ def swept(name: str, given: Sequence[str], cc: str, text: str) -> pl.DataFrame:
     # Every cell is in the page; the summary is not needed.
     with contextlib.redirect_stdout(io.StringIO()):
         code = main(words)
-    if code:
+    # A point may fail: a stack may end its connection.
+    if code and not (out / "sweep.json").is_file():
         sys.exit(code)
     sweep = paceline.Sweep.read(out)
     keys = sweep.runs.columns[1 : sweep.runs.columns.index("seed")]
@@ -309,8 +314,8 @@ def table(measure: Measure, rows: pl.DataFrame, names: Sequence[str]) -> str:
     lines = [[f"`{cc}`"] for cc in names]
     for line, cc in zip(lines, names, strict=True):
         for path in columns:
-            here = points(rows, cc, path).select(*keys, "value").rows()
-            values = {row[:-1]: row[-1] for row in here}
+            here = points(rows, cc, path).select(*keys, "value", "error").rows()
+            values = {row[:-2]: ENDS if row[-1] else row[-2] for row in here}
             line.append(" · ".join(_shown(values.get(case), measure.show) for case in cases))
     head = ["controller", *(", ".join(path) for path in columns)]
     return f"## {measure.title}\n\n{measure.about}\n\n{markdown(head, lines)}"
@@ -322,7 +327,9 @@ def points(rows: pl.DataFrame, cc: str, path: tuple[str, ...]) -> pl.DataFrame:
     return rows.filter(*(pl.col(key) == value for key, value in where))
 
 
-def _shown(value: float | None, show: Callable[[float], str]) -> str:
+def _shown(value: float | str | None, show: Callable[[float], str]) -> str:
+    if isinstance(value, str):
+        return value
     return "-" if value is None else show(value)
 
 

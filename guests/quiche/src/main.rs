@@ -78,7 +78,11 @@ impl Told {
             rest.split([',', '}']).next()
         };
         let number = |name| value(name)?.parse::<f64>().ok();
-        let rate = |name| number(name).map(|bytes| Rate::from_bps((bytes * 8.0) as u64));
+        // A rate of 0 is none.
+        let rate = |name| {
+            let bytes = number(name).filter(|bytes| *bytes > 0.0);
+            bytes.map(|bytes| Rate::from_bps((bytes * 8.0) as u64))
+        };
         if let Some(phase) = value("\"new\":\"") {
             self.phase = PHASES
                 .iter()
@@ -349,6 +353,11 @@ impl Endpoint for End {
             in_flight: Volume::new(path.sent_bytes.saturating_sub(gone)),
             pacing_rate: told.pacing_rate,
             delivery_rate: told.delivery_rate,
+            // Of the path, its delivery rate is BBR's `bw`; other controllers have no maximum.
+            bandwidth: path
+                .max_bandwidth
+                .filter(|_| path.delivery_rate > 0)
+                .map(|_| Rate::from_bps(path.delivery_rate * 8)),
             latest_rtt: told.latest_rtt.filter(|_| known),
             srtt: known.then(|| time(path.rtt)),
             min_rtt: path.min_rtt.map(time),
