@@ -70,10 +70,10 @@ class Options:
     """Number of random paths to draw from the intervals of the fit."""
     sender: str | None = None
     """The controller that the recorded flows used, if the recording does not name it. Default: the
-    one that their packets identify."""
+    controller that the packets identify."""
     out: Annotated[Path | None, FILE] = None
-    """Page to write. Default: NAME-advice.html in the current folder, or the next free
-    NAME-advice-2.html."""
+    """Page to write. Default: NAME-advice.html in the current folder or, if that page exists,
+    NAME-advice-2.html and so on."""
     controllers: Controllers = None
     force: Force = False
     jobs: Jobs = None
@@ -105,16 +105,16 @@ def advise(
     """Recommend a controller for a path, from recordings of transfers on the path.
 
     The output first says what limited the recorded transfers. If the application or the receive
-    window limited them, no controller helps, and the command compares none. Otherwise, the command
-    estimates the path (`paceline fit`), and draws random paths from the 95 % intervals of the
-    estimate. Each controller runs on each of these paths with the recorded traffic: the same sizes,
-    pauses and start times.
+    window limited them, no controller helps, and the command compares no controllers. Otherwise,
+    the command estimates the path (`paceline fit`), and draws random paths from the 95 % intervals
+    of the estimate. Each controller runs on each of these paths with the recorded traffic: the same
+    sizes, pauses and start times.
 
-    The ranking compares pairs of runs on the same path. It ignores differences of up to 5 %. A
-    difference counts as certain if it has the same sign on at least 90 % of the paths, and if its
-    p-value is below 1 %. The harm to others is the goodput that a CUBIC flow loses beside
-    the controller, as a share of its goodput beside another CUBIC flow. The command also varies the
-    two parameters about which the fit is least certain, and reports the values at which another
+    The ranking compares pairs of runs on the same path. A path with a difference of at most 5 % is
+    a tie. A difference counts as certain if it has the same sign on at least 90 % of the paths that
+    are not ties, and if its p-value is below 1 %. The harm to others is the share of goodput that a
+    CUBIC flow loses if its neighbour uses the controller instead of CUBIC. The command also varies
+    the two parameters about which the fit is least certain, and reports the values at which another
     controller becomes the best. If no model of a path reproduces a recording, the command
     recommends no controller.
     """

@@ -27,7 +27,7 @@ def check(
 ) -> None:
     """Check a scenario, print it with every default written out, and count the rows of a run.
 
-    The count is for the table `samples`, which has one row per flow and sample interval.
+    The count is for the `samples` table, which has one row per flow and sample interval.
     """
     text, file = named_scenario(file)
     plan = files.plan(text, file, files.parse_overrides(set_))

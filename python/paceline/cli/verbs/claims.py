@@ -42,8 +42,8 @@ class Options:
     list: bool = False
     """List the claims without running them."""
     mutants: bool = False
-    """Run the mutants of each claim: its runs without the claim's subject, which must fail. A
-    mutant that does not fail survives."""
+    """Run each claim and its mutants. A mutant consists of the same runs without the claim's
+    subject, and must fail. A mutant that does not fail survives."""
     seeds: Seeds = None
     quick: bool = False
     """Run a shorter form of each claim: fewer seeds and shorter runs."""
@@ -84,14 +84,16 @@ def claims(
     - reproduced under a stated assumption, because the source leaves something open (`--json`
       prints "reproduced by choice");
     - not reproduced;
-    - finding: the claim tests a question of the project, for which no result is published;
+    - finding: the claim answers a question of the Paceline project, for which no result is
+      published;
     - error: the claim could not be measured.
 
     Each measured value has a 95 % interval over the seeds. The runs of all chosen claims execute in
     parallel. Emulated runs come last. The higher their link rates, the fewer emulated runs execute
-    in parallel. If an emulated run exceeds the bounds of `[run.emulation]`, the command repeats it
-    up to three times. If you name a claim by its id, the claim runs even if it needs another
-    `--backend`. With `--controller bbr3=FILE`, your own controller replaces bbr3 in all claims.
+    in parallel. If an emulated run exceeds the error bounds in `[run.emulation]`, the command
+    repeats it up to three times. If you name a claim by its id, the claim runs even if it needs
+    another `--backend`. With `--controller bbr3=FILE`, your own controller replaces bbr3 in all
+    claims.
 
     The exit code is 3 if a claim has the verdict "not reproduced" or "error", if a bound of a claim
     with the verdict "finding" fails, or if a mutant survives.

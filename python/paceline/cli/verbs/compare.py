@@ -53,8 +53,8 @@ class Options:
     tolerance: Annotated[float, Parameter(validator=_tolerance)] = 1.0
     """Ignore differences of up to this percentage of the old value."""
     correction: Literal["holm", "bh"] = "holm"
-    """Correction for multiple testing. It limits to 5 % the probability of any false alarm (holm),
-    or the share of false alarms among the differences found (bh)."""
+    """Correction for multiple testing. With holm, the probability of any false alarm is at most 5
+    %. With bh, the expected share of false alarms among the differences found is at most 5 %."""
     everything: Annotated[bool, Parameter(name="--all")] = False
     """Also show metrics that are the same."""
     markdown: bool = False
@@ -87,13 +87,13 @@ def compare(
 ) -> Exit:
     """Compare two results: same, better or worse, and how certain that is.
 
-    The command compares values with the same seed in pairs. The exit code is 4 if a metric is
+    The command compares pairs of runs that have the same seed. The exit code is 4 if a metric is
     worse, and otherwise 0. If there are too few runs for a statistical test, the output says so,
     and the metric does not count as worse.
 
-    With `--by`, the command compares the first value of one key of a sweep with each other value,
-    in pairs of points that differ only in this key. Each point counts once, as the mean of its
-    seeds. The command compares the two points of a pair by their ratio.
+    With `--by`, the command compares the first value of one key of a sweep with each of the other
+    values, in pairs of points that differ only in this key. Each point counts once, as the mean of
+    its seeds. The command compares the two points of a pair by their ratio.
 
     You can compare a run, or a qlog that `paceline import` converted, with `reference:CASE`. CASE
     is a test case of the BBR draft, or one of Paceline's own baselines b1 to b6. The reference is a

@@ -41,13 +41,13 @@ class Options:
         Parameter(
             name="--as",
             help=f"The algorithm that the flows are meant to run: {', '.join(SHADOWS)}. Default: "
-            "the nearest one.",
+            "the algorithm with the controller's name, or else the nearest algorithm.",
         ),
     ] = None
     flow: int | None = None
     """Judge only this flow of a recording."""
     case: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None
-    """Use only test cases whose ids start with one of these words."""
+    """Use only test cases whose ids start with one of these prefixes."""
     controller: list[str] | None = None
     """NAME=FILE[:CLASS], STACK=FILE or a folder of stacks: load your own controllers or stacks,
     which you can then name as targets."""
@@ -66,7 +66,8 @@ class Options:
     report: Annotated[Path | None, FILE] = None
     """Also write a page with the flows' verdicts and plots to this file."""
     against: Path | None = None
-    """An earlier output of --json: fail only if a result is worse than in this file."""
+    """An earlier output of --json. The exit code is 4 if a result is worse than in this file, and
+    otherwise 0."""
     force: Force = False
     quick: bool = False
     """Run a shorter form: no golden traces, each case on one path, only one baseline."""
@@ -125,17 +126,18 @@ def conformance(
     algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its input.
     After each ACK, the shadow shows what the algorithm allows. The verdict of a check is "held",
     "broken", "not seen" (the situation did not occur) or "cannot be told". A recording must be
-    taken at the sender: a capture (headers are enough), or a qlog with ACK frames. The checks are
-    those of the algorithm that --as names, or else of the one with the controller's name, or else
-    of the nearest one.
+    taken at the sender: a capture (headers are enough), or a qlog with ACK frames. The checks test
+    the rules of the algorithm that --as names. Without --as, they test the rules of the algorithm
+    with the controller's name or, if there is none, of the algorithm whose shadow is nearest to the
+    flow.
 
     If a target is a controller, the command runs the test cases of the BBR draft with it. A case
     passes if each of its numbered steps holds in the record of its run, on every path. The
     controller also runs on Paceline's own six baselines and on twelve random paths, where the
     command judges its packets like those of a recording. For a controller from another project,
-    steps about BBR's states apply if the controller reports its states, and steps about other
-    variables of bbr3 do not apply. With --case, the command judges an existing run by a test case;
-    the run must have the path and the events of the test case.
+    steps about BBR's states apply only if the controller reports its states, and steps about other
+    variables of bbr3 do not apply. If a target is a run's folder, --case judges this run by a test
+    case; the run must have the path and the events of the test case.
 
     Without a target, the command replays golden traces of Linux, runs scripts that test loss
     recovery, and runs the draft's test cases with bbr3. A golden trace passes if, after every
@@ -145,7 +147,8 @@ def conformance(
     The exit code is 3 if a golden trace, a script or a test case fails, or if a check has the
     verdict "broken". With --against, the exit code is 4 if a result is worse than in the earlier
     output, and otherwise 0. A result is worse if a check changes from "held" to "broken", if a test
-    case that passed fails, or if a flow that fitted an algorithm is now nearest to another one.
+    case that passed before now fails, or if a flow that fitted an algorithm is now nearest to
+    another one.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")

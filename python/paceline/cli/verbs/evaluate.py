@@ -68,9 +68,9 @@ def evaluate(
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
     The command also runs the judged controller and those of --against in pairs. For each controller
-    of a pair, the output shows the controller's share of the link, and how much the other
-    controller harms this controller's goodput, delay and loss (harm as Ware et al. define it). The
-    exit code is 3 if the judged controller does not meet a criterion.
+    of a pair, the output shows the controller's share of the link, and the harm that the other
+    controller does to its goodput, delay and loss (as Ware et al. define harm). The exit code is 3
+    if the judged controller does not meet a criterion.
     """
     against = options.against or []
     known = guests.names()

@@ -45,9 +45,10 @@ class Options:
     """File to write, or a folder for csv and qlog. Default: in the run's folder."""
     flow: Flow = None
     mean: bool = False
-    """Write a row for each point of a sweep: means and their 95 % intervals."""
+    """Write a row for each point of a sweep, with the means over the seeds and their 95 %
+    intervals."""
     metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
-    """Metrics to write with `--mean` or as latex. Default: those of the sweep."""
+    """Metrics to write with `--mean` or `--format latex`. Default: those of the sweep."""
     qlog_dialect: Literal["current", "0.3"] = "current"
     """Version of qlog's event names; qvis needs 0.3."""
     memory: Memory = None
@@ -67,7 +68,7 @@ class Options:
 def export(
     run: Annotated[
         list[str],
-        Parameter(help=f"Folder of a run or of a sweep. {_SEVERAL} takes several folders."),
+        Parameter(help=f"Folder of a run or of a sweep. Format {_SEVERAL} takes several folders."),
     ],
     /,
     *,

@@ -22,8 +22,8 @@ class Options:
     """The options of the command."""
 
     cc: str | None = None
-    """The controller that the flows used, if the record does not name it. Default: the one that
-    their packets identify, or else the one whose simulation is nearest to the record."""
+    """The controller that the flows used, if the record does not name it. Default: the controller
+    that the packets identify, or else the controller whose simulation is nearest to the record."""
     out: Annotated[Path | None, FILE] = None
     """Scenario to write. Default: NAME-fitted.toml in the current folder."""
     controllers: Controllers = None

@@ -112,7 +112,8 @@ def load(
         Parameter(
             name="--set",
             help="OPTION=VALUE: set an option of `bbr3-linux` for every connection. Can be "
-            "repeated. Times are numbers in the kernel's units: microseconds or milliseconds.",
+            "repeated. Write a time as a number in the kernel's unit for the option, which is "
+            "microseconds or milliseconds.",
         ),
     ] = None,
     json: Json = False,

@@ -80,7 +80,7 @@ class Server:
     )
 )
 def perf() -> None:
-    """Transfer data over real QUIC between two machines, with any controller.
+    """Transfer data over real QUIC between two machines, with a controller of your choice.
 
     The QUIC stack is quinn with TLS 1.3. Paceline's controllers pace packets at their own pacing
     rate.
@@ -135,8 +135,8 @@ def client_(
     """Run a test against a server.
 
     The client prints a line each second, with the data received and the goodput. If the client is
-    the sender, the line also has its RTT, window and losses. With --json, the client prints one
-    object at the end.
+    the sender, each line also has the RTT, the window and the losses. With --json, the client
+    prints one object at the end.
     """
     place = _resolved(address)
     token = options.token or os.environ.get(_VARIABLE)

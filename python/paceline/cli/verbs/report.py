@@ -37,19 +37,20 @@ class Options:
     style: Path | None = None
     """A matplotlib style file (.mplstyle) for the figure: fonts, line widths, colours, size."""
     size: str | None = None
-    """Size of the figure: WIDTHxHEIGHT in inches (in), cm or mm, only a width, one-column or
+    """Size of the figure: WIDTHxHEIGHT in inches (in), cm or mm, a width alone, one-column or
     two-column."""
     panels: Annotated[list[str] | None, Parameter(name="--panel")] = None
     """Panels of a run's figure, separated by commas: throughput, rtt, queue, drops, window, rates.
     Default: all."""
     flow: int | None = None
-    """The flow that a figure shows in the panels window and rates."""
+    """The flow that the window and rates panels of a figure show."""
     metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
     """Metrics of a sweep's figure. Default: those of the sweep."""
     x: str | None = None
-    """The key along the axis of a sweep's figure. Default: the longest axis of numbers."""
+    """The key on the horizontal axis of a sweep's figure. Default: the sweep's longest numeric
+    axis."""
     hue: str | None = None
-    """The key whose values are drawn as lines. Each value of another key has its own panel."""
+    """The key with a line for each of its values. Each value of another key has its own panel."""
     memory: Memory = None
     force: Force = False
     json: Json = False
@@ -78,10 +79,10 @@ def report(
 ) -> None:
     """Write a report of a run as one self-contained HTML page, or a figure of a run or a sweep.
 
-    The page works offline. Figures of the same run or sweep are byte-identical. For a folder with
-    several runs (repeats, or a comparison of controllers), the command writes one report of all
-    runs. A sweep's figure shows curves with 95 % intervals. A figure with `--size` has no title,
-    because the caption in the paper contains it.
+    The page works offline. Drawing a figure again from the same run or sweep gives a byte-identical
+    file. For a folder with several runs (repeats, or a comparison of controllers), the command
+    writes one report of all runs. A sweep's figure shows curves with 95 % intervals. A figure with
+    `--size` has no title, because the caption in the paper contains it.
     """
     is_file = Path(folder).is_file()
     folder = folder if is_file else files.run_folder(folder)

@@ -47,8 +47,8 @@ class Options:
     """Folder for the finds. Default: runs/NAME-search-HASH."""
     overrides: Set = None
     against: Path | None = None
-    """Folder of an earlier search. The exit code is 4 if a find fails in a way that the earlier
-    search did not find, and otherwise 0."""
+    """Folder of an earlier search. The exit code is 4 if this search finds a kind of failure that
+    the earlier search did not find, and otherwise 0."""
     only_random: Annotated[bool, Parameter(name="--random")] = False
     """Draw all paths at random; derive none from the paths nearest to the goal."""
     engine: Literal["threads", "processes", "ray"] = "threads"
@@ -74,28 +74,31 @@ class Options:
     )
 )
 def search(
-    space: Annotated[str, Parameter(help="A scenario with draws or lists in [sweep.over].")],
+    space: Annotated[
+        str, Parameter(help="A scenario with distributions or lists in [sweep.over].")
+    ],
     /,
     *,
     options: Options,
 ) -> Exit:
     """Find the smallest path on which a controller fails.
 
-    SPACE is a scenario whose `[sweep.over]` lists or draws the values of keys. For each path, the
-    search chooses a value for each key, and leaves out some events and some flows, but never the
-    first flow. It judges the first flow, which uses the controller that you load with
-    `--controller`, unless `--set` names another.
+    SPACE is a scenario whose `[sweep.over]` contains a list or a distribution of values for each
+    key that varies. For each path, the search chooses a value for each key, and leaves out some
+    events and some flows, but never the first flow. The search judges the first flow, which uses
+    the controller that you load with `--controller`, unless `--set` names another.
 
     The first paths are random. Later, the search derives most paths from the paths that came
-    nearest to the goal. It then reduces one failing path for each of at most five ways
-    to fail: it removes events, flows and settings, and rounds numbers, as long as the path still
-    fails. A reduced path is a find if it fails with at least a tenth of 40 start offsets, and with
-    at least a tenth of the changes of its numbers by 5 %; otherwise, the search leaves the path
-    out. The command writes each find as a scenario whose `[expect]` fails.
+    nearest to the goal. It then reduces one failing path for each of at most five ways to fail: it
+    removes events, flows and settings, and rounds numbers, as long as the path still fails. The
+    search also runs the reduced path with 40 random start times of the flows, and with each of its
+    numbers 5 % lower and 5 % higher. The path is a find if it fails with at least a tenth of the
+    start times, and with at least a tenth of the changed numbers. The command writes each find as a
+    scenario whose `[expect]` fails.
 
     With the same seed and a budget in runs, the output is byte-identical on any number of threads.
     The exit code is 0 if there is no find, and otherwise 3. With `--against`, the exit code is 4 if
-    a find fails in a way that the earlier search did not find, and otherwise 0.
+    this search finds a kind of failure that the earlier search did not find, and otherwise 0.
     """
     text, file = named_scenario(space)
     given = files.parse_overrides(options.overrides)

@@ -30,7 +30,7 @@ class Options:
     end: Annotated[str | None, Parameter(name="--to")] = None
     """End time, such as "1.4 s"."""
     rounds: Annotated[int | None, Parameter(validator=positive)] = None
-    """Stop when every flow has completed this many round trips."""
+    """End the diagram when every flow has completed this many round trips."""
     title: str | None = None
     """Title of the diagram. Default: the run's name."""
     memory: Memory = None
@@ -61,8 +61,8 @@ def sequence(
     """Draw a time-sequence diagram: each packet, each ACK and the receive window over time.
 
     Thick lines are transmissions, thin lines are ACKs, and grey lines are the receive window.
-    Retransmissions, losses and SACK blocks are marked. Several runs are overlaid. The diagram needs
-    recorded packets: `record.packets = true` in `[run]`.
+    Retransmissions, losses and SACK blocks are marked. If you name several runs, the diagram
+    overlays them. It needs recorded packets: `record.packets = true` in `[run]`.
     """
     from paceline.show.figure import write
     from paceline.show.sequence import SequenceError

@@ -50,7 +50,8 @@ class Options:
     """The options of the command."""
 
     server: str | None = None
-    """A shell command to run at the other end, which the client reaches as host `server`."""
+    """The server: a shell command to run at the other end of the path. The client can reach it
+    under the host name "server"."""
     rate: Annotated[str | None, Parameter(name=["--rate", "--trace-down"])] = None
     """Instead of FILE: a rate such as 12mbit, or a trace file, for both directions."""
     up: Annotated[str | None, Parameter(name=["--rate-up", "--trace-up"])] = None
@@ -94,7 +95,7 @@ def shell(
     """Run any program behind the path of a scenario: the client at one end, a server at the other.
 
     The client and the server each run in a network namespace of their own, isolated from the
-    outside in both directions. The client can reach the server under the host name `server`, or at
+    outside in both directions. The client can reach the server under the host name "server", or at
     the address in the environment variable `PACELINE_SERVER`. The client starts as soon as the
     server listens, or after 5 s if the server is not listening by then. You do not need root.
     Inside the namespaces, each program runs as root of its namespace.

@@ -54,7 +54,8 @@ class Options:
     over: list[str] | None = None
     """KEY=VALUES: vary this key, instead of the keys in [sweep]. Can be repeated."""
     repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
-    """Run each point with this many consecutive seeds, from the first seed of the sweep on."""
+    """Run each point with this many consecutive seeds, starting with the first seed of the
+    sweep."""
     overrides: Set = None
     metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
     """A metric to compare and plot; the first metric determines the best point."""
