@@ -153,7 +153,7 @@ def tables(samples: int) -> dict[str, str]:
     seeds = {True: "same seeds", False: "other seeds"}
     middles = {"normal": 10.0, "lognormal, sigma 1": 1.0}
     values = ["distribution", *(f"{n} values" for n in COUNTS)]
-    points = [f"{n} runs" if points == 1 else f"{points} points, {n}" for points, n in SIZES]
+    points = [f"{n} runs" if points == 1 else f"{points} points, {n} runs" for points, n in SIZES]
     plans: dict[str, tuple[list[str], list[list[Any]]]] = {
         "coverage of the mean": (
             values,
@@ -167,7 +167,7 @@ def tables(samples: int) -> dict[str, str]:
             ],
         ),
         "false alarms": (
-            ["metric", *points],
+            ["distribution", *points],
             [
                 [
                     f"{name}, {seeds[same]}",
