@@ -110,13 +110,13 @@ def advise(
     of the estimate. Each controller runs on each of these paths with the recorded traffic: the same
     sizes, pauses and start times.
 
-    The ranking compares pairs of runs on the same path. A path with a difference of at most 5 % is
-    a tie. A difference counts as certain if it has the same sign on at least 90 % of the paths that
-    are not ties, and if its p-value is below 1 %. The harm to others is the share of goodput that a
-    CUBIC flow loses if its neighbour uses the controller instead of CUBIC. The command also varies
-    the two parameters about which the fit is least certain, and reports the values at which another
-    controller becomes the best. If no model of a path reproduces a recording, the command
-    recommends no controller.
+    The ranking compares pairs of runs on the same path. If two controllers differ by at most 5 % on
+    a path, the path is a tie. One controller is certainly better if it is ahead on at least 90 % of
+    the paths that are not ties, and if the p-value is below 1 %. The harm to others is the share of
+    goodput that a CUBIC flow loses if its neighbour uses the controller instead of CUBIC. The
+    command also varies the two parameters about which the fit is least certain, and reports the
+    values at which another controller becomes the best. If no model of a path reproduces a
+    recording, the command recommends no controller.
     """
     study_options, aim = _study_options(options), options.for_ or "throughput"
     again = _again(recordings, options)

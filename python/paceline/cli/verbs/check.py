@@ -25,9 +25,10 @@ def check(
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Check a scenario, print it with every default written out, and count the rows of a run.
+    """Check a scenario, and print it with every default written out.
 
-    The count is for the `samples` table, which has one row per flow and sample interval.
+    The command also prints how many rows a run would write to the `samples` table, which has one
+    row per flow and sample interval.
     """
     text, file = named_scenario(file)
     plan = files.plan(text, file, files.parse_overrides(set_))

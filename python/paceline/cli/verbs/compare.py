@@ -92,13 +92,15 @@ def compare(
     and the metric does not count as worse.
 
     With `--by`, the command compares the first value of one key of a sweep with each of the other
-    values, in pairs of points that differ only in this key. Each point counts once, as the mean of
-    its seeds. The command compares the two points of a pair by their ratio.
+    values, in pairs of points that differ only in this key. For each metric, the value of a point
+    is the mean over its seeds. The command compares the two values of a pair by their ratio, if all
+    values of the metric are positive.
 
     You can compare a run, or a qlog that `paceline import` converted, with `reference:CASE`. CASE
-    is a test case of the BBR draft, or one of Paceline's own baselines b1 to b6. The reference is a
-    run of CASE with `bbr3`. The output shows where the run's BBR states (or its packets, if it has
-    no states) depart from the reference. The run and CASE must have the same path and events.
+    is a test case of the BBR draft, or one of Paceline's own baseline scenarios b1 to b6. The
+    reference is a run of CASE with `bbr3`. The output shows where the run's BBR states (or its
+    packets, if it has no states) depart from the reference. The run and CASE must have the same
+    path and events.
     """
     options = replace(options, metrics=files.known_metrics(options.metrics))
     if (new is None) == (options.by is None):

@@ -70,7 +70,7 @@ class Options:
     otherwise 0."""
     force: Force = False
     quick: bool = False
-    """Run a shorter form: no golden traces, each case on one path, only one baseline."""
+    """Run a shorter form: no golden traces, each case on one path, only one baseline scenario."""
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False
@@ -122,22 +122,23 @@ def conformance(
 ) -> Exit:
     """Check whether a flow or a controller is BBR, CUBIC or Reno, and which rules it breaks.
 
-    The command judges a recording by its packets alone, on any path. It runs a shadow of each
-    algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its input.
-    After each ACK, the shadow shows what the algorithm allows. The verdict of a check is "held",
-    "broken", "not seen" (the situation did not occur) or "cannot be told". A recording must be
-    taken at the sender: a capture (headers are enough), or a qlog with ACK frames. The checks test
-    the rules of the algorithm that --as names. Without --as, they test the rules of the algorithm
-    with the controller's name or, if there is none, of the algorithm whose shadow is nearest to the
-    flow.
+    The command judges a recording from its packets alone, whatever the path. It runs a shadow of
+    each algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its
+    input. After each ACK, the shadow shows what the algorithm allows. The verdict of a check is
+    "held", "broken", "not seen" (the situation did not occur) or "cannot be told". A recording must
+    be taken at the sender: a capture (headers are enough), or a qlog with ACK frames. The checks
+    test the rules of the algorithm that --as names. Without --as, they test the rules of the
+    algorithm that has the name of the flow's controller or, if there is none, of the algorithm
+    whose shadow is nearest to the flow.
 
     If a target is a controller, the command runs the test cases of the BBR draft with it. A case
     passes if each of its numbered steps holds in the record of its run, on every path. The
-    controller also runs on Paceline's own six baselines and on twelve random paths, where the
-    command judges its packets like those of a recording. For a controller from another project,
-    steps about BBR's states apply only if the controller reports its states, and steps about other
-    variables of bbr3 do not apply. If a target is a run's folder, --case judges this run by a test
-    case; the run must have the path and the events of the test case.
+    controller also runs in six baseline scenarios of Paceline's own and on twelve random paths.
+    There, the command judges the controller's packets in the same way as those of a recording. For
+    a controller from another project, steps about BBR's states apply only if the controller reports
+    its states, and steps about other variables of bbr3 do not apply. If a target is a run's folder,
+    --case judges this run by a test case; the run must have the path and the events of the test
+    case.
 
     Without a target, the command replays golden traces of Linux, runs scripts that test loss
     recovery, and runs the draft's test cases with bbr3. A golden trace passes if, after every
@@ -145,10 +146,10 @@ def conformance(
     sender sends what the recorded kernel sent.
 
     The exit code is 3 if a golden trace, a script or a test case fails, or if a check has the
-    verdict "broken". With --against, the exit code is 4 if a result is worse than in the earlier
-    output, and otherwise 0. A result is worse if a check changes from "held" to "broken", if a test
-    case that passed before now fails, or if a flow that fitted an algorithm is now nearest to
-    another one.
+    verdict "broken". With --against, the exit code is never 3: it is 4 if a result is worse than in
+    the earlier output, and 0 if none is. A result is worse if a check changes from "held" to
+    "broken", if a test case that passed before now fails, or if a flow that fitted an algorithm is
+    now nearest to another one.
     """
     if options.as_ is not None and options.as_ not in SHADOWS:
         hint = did_you_mean(options.as_, SHADOWS, f"known are {', '.join(SHADOWS)}")

@@ -27,9 +27,9 @@ def doctor(
 ) -> Exit:
     """Check whether this machine can run `--backend emu`, `--backend vm` and `paceline kernel`.
 
-    Without --quick, the command also emulates links with increasing rates, for two seconds each,
-    until all three attempts at a rate exceed the default error bounds. The exit code is 127 if this
-    machine cannot emulate at all.
+    Without --quick, the command also emulates links at increasing rates, with up to three attempts
+    of two seconds at each rate. It stops at the first rate at which every attempt exceeds the
+    default error bounds. The exit code is 127 if this machine cannot emulate at all.
     """
     err = console.stderr()
 

@@ -67,10 +67,10 @@ def evaluate(
 ) -> Exit:
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
-    The command also runs the judged controller and those of --against in pairs. For each controller
-    of a pair, the output shows the controller's share of the link, and the harm that the other
-    controller does to its goodput, delay and loss (as Ware et al. define harm). The exit code is 3
-    if the judged controller does not meet a criterion.
+    The command also runs the judged controller and those of --against in all possible pairs. For
+    each controller of a pair, the output shows the controller's share of the link, and the harm
+    that the other controller does to its goodput, delay and loss (as Ware et al. define harm). The
+    exit code is 3 if the judged controller does not meet a criterion.
     """
     against = options.against or []
     known = guests.names()

@@ -82,8 +82,8 @@ class Server:
 def perf() -> None:
     """Transfer data over real QUIC between two machines, with a controller of your choice.
 
-    The QUIC stack is quinn with TLS 1.3. Paceline's controllers pace packets at their own pacing
-    rate.
+    The QUIC stack is quinn with TLS 1.3. With one of Paceline's controllers, packets are sent at
+    the controller's pacing rate; quinn's own controllers use quinn's pacer.
     """
 
 

@@ -50,11 +50,11 @@ Cases = Annotated[
     )
 )
 def reference() -> None:
-    """List or write reference traces, which show what the draft's BBR does on known paths.
+    """List or write reference traces of BBR, as specified in draft-ietf-ccwg-bbr, on known paths.
 
-    The references are the example test cases of the BBR draft, and Paceline's own six baselines
-    (`b1` to `b6`). `paceline compare` accepts a reference, written as `reference:CASE`, in place of
-    a run.
+    The references are the example test cases of the BBR draft, and six baseline scenarios of
+    Paceline's own (`b1` to `b6`). `paceline compare` accepts a reference, written as
+    `reference:CASE`, in place of a run.
     """
 
 

@@ -77,12 +77,12 @@ def report(
     *,
     options: Options = Options(),
 ) -> None:
-    """Write a report of a run as one self-contained HTML page, or a figure of a run or a sweep.
+    """Write a report of a run (one self-contained HTML page), or a figure of a run or sweep.
 
     The page works offline. Drawing a figure again from the same run or sweep gives a byte-identical
     file. For a folder with several runs (repeats, or a comparison of controllers), the command
-    writes one report of all runs. A sweep's figure shows curves with 95 % intervals. A figure with
-    `--size` has no title, because the caption in the paper contains it.
+    writes one report of all runs. A sweep's figure shows curves with 95 % intervals. With `--size`,
+    the figure has no title, because in a paper the caption replaces it.
     """
     is_file = Path(folder).is_file()
     folder = folder if is_file else files.run_folder(folder)

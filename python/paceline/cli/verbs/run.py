@@ -80,13 +80,13 @@ def run(
     """Run scenarios, print their metrics, and keep every table.
 
     With `--repeats`, the runs execute in parallel, and the output gives the mean, median and 95 %
-    interval of each metric. If `[run]` of a scenario lists controllers in `compare`, the scenario
-    runs once with each of them.
+    interval of each metric. If the `[run]` table of a scenario has the key `compare`, a list of
+    controllers, the scenario runs once with each of them.
 
     With `--backend emu`, the runs execute one after another, because an emulated path runs in real
     time. If a run exceeds the error bounds in `[run.emulation]`, the command repeats it up to three
-    times. If the last repetition also exceeds the bounds, the command keeps this repetition, and
-    the exit code is 1.
+    times. The exit code is 1 if the last repetition also exceeds the bounds; the command then keeps
+    this repetition.
 
     With `--backend vm`, a real kernel runs in virtual time. It starts from the latest snapshot that
     `paceline vm prepare` made. Repeated runs are then byte-identical. The seed determines a delay

@@ -44,7 +44,7 @@ class Options:
     seed: Annotated[int, Parameter(validator=bounded(0, 2**63 - 1, "from 0 to 2^63 - 1"))] = 1
     """Seed of the search."""
     out: Path | None = None
-    """Folder for the finds. Default: runs/NAME-search-HASH."""
+    """Folder for the results. Default: runs/NAME-search-HASH."""
     overrides: Set = None
     against: Path | None = None
     """Folder of an earlier search. The exit code is 4 if this search finds a kind of failure that
@@ -85,20 +85,22 @@ def search(
 
     SPACE is a scenario whose `[sweep.over]` contains a list or a distribution of values for each
     key that varies. For each path, the search chooses a value for each key, and leaves out some
-    events and some flows, but never the first flow. The search judges the first flow, which uses
-    the controller that you load with `--controller`, unless `--set` names another.
+    events and some flows, but never the first flow. The search judges the first flow. This flow
+    uses the controller that you load with `--controller`, unless `--set` names another controller
+    for it.
 
     The first paths are random. Later, the search derives most paths from the paths that came
-    nearest to the goal. It then reduces one failing path for each of at most five ways to fail: it
-    removes events, flows and settings, and rounds numbers, as long as the path still fails. The
-    search also runs the reduced path with 40 random start times of the flows, and with each of its
-    numbers 5 % lower and 5 % higher. The path is a find if it fails with at least a tenth of the
-    start times, and with at least a tenth of the changed numbers. The command writes each find as a
-    scenario whose `[expect]` fails.
+    nearest to the goal. It then simplifies one failing path for each of at most five kinds of
+    failure: it removes events, flows and settings, and rounds numbers, as long as the path still
+    fails. The search also runs the simplified path with 40 random sets of flow start times, and
+    with each of its numbers in turn 5 % lower and 5 % higher. It keeps the path if the sender fails
+    with at least a tenth of the start times and with at least a tenth of the changed numbers, and
+    writes it as a scenario whose `[expect]`, if present, fails.
 
-    With the same seed and a budget in runs, the output is byte-identical on any number of threads.
-    The exit code is 0 if there is no find, and otherwise 3. With `--against`, the exit code is 4 if
-    this search finds a kind of failure that the earlier search did not find, and otherwise 0.
+    With the same seed and a budget given as a number of runs, the output is byte-identical on any
+    number of threads. The exit code is 3 if the search keeps a path, and 0 if it keeps none. With
+    `--against`, the exit code is 4 if this search finds a kind of failure that the earlier search
+    did not find, and otherwise 0.
     """
     text, file = named_scenario(space)
     given = files.parse_overrides(options.overrides)

@@ -42,7 +42,7 @@ def serve(
 
     You can open the page only from this machine, at the printed address. The address contains a
     secret, which is new each time you start the command. A scenario that you run from the page must
-    not name files.
+    not refer to other files, such as capacity traces.
     """
     from paceline.serve.server import Server
 

@@ -92,22 +92,22 @@ def shell(
     *,
     options: Options = Options(),
 ) -> int:
-    """Run any program behind the path of a scenario: the client at one end, a server at the other.
+    """Run any client program at one end of a scenario's path, with a server at the other end.
 
     The client and the server each run in a network namespace of their own, isolated from the
     outside in both directions. The client can reach the server under the host name "server", or at
     the address in the environment variable `PACELINE_SERVER`. The client starts as soon as the
-    server listens, or after 5 s if the server is not listening by then. You do not need root.
-    Inside the namespaces, each program runs as root of its namespace.
+    server listens, or after 5 s if the server is not listening by then. You do not need root. Each
+    program runs as root inside its namespace.
 
     The server's data crosses the scenario's link, together with the flows of the scenario. If the
-    scenario has a `[path.return]`, the client's data crosses the return direction of that link.
+    scenario has a `[path.return]`, the client's data travels in the return direction of that link.
     Otherwise, the client's data crosses a second link, which carries no other traffic. This link
     has the same rate (unless --rate-up is given), queue and impairments as the scenario's link.
 
-    The record has the format of any run's record. A conversation of the client with the server has
-    two directions. Each direction that carries data is a flow, which the command reconstructs from
-    its packets.
+    The record has the same format as the record of any other run. A conversation of the client with
+    the server has two directions. Each direction that carries data is a flow, which the command
+    reconstructs from its packets.
 
     The exit code is that of the client, with these exceptions: it is 2 if the options or the
     scenario are wrong, 124 if the client was still running after --time, 125 if Paceline failed,

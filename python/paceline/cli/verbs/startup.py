@@ -58,7 +58,7 @@ def startup(
 
     With a gain, the command prints the same rows as Google's start-up simulator: the state at the
     first ACK of each round, on an ideal path with an RTT of 100 ms. Without a gain and without
-    --find, the command prints only the derivation.
+    --find, the command prints only the derivation of the gains.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         message = f"the gain {gain:g} is not a number above 0 and at most 100"

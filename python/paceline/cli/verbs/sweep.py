@@ -149,7 +149,7 @@ def sweep(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Run the grid of parameters of a scenario's `[sweep]`, or of `--over`, in parallel.
+    """Run all points of the parameter grid in a scenario's `[sweep]` or in `--over`, in parallel.
 
     After Ctrl-C or a crash, the same command resumes where it stopped. The output is one Parquet
     data set and a plot of each metric. The output is byte-identical on any number of threads or
