@@ -39,7 +39,7 @@ class Options:
     differs:vm, differs:PATH, or a comparison of metrics such as
     "flows[0].goodput_bps < 1 Mbit/s"."""
     budget: str = "1000 runs"
-    """How long to search: "1000 runs", or a time such as "60s". Reducing the failing paths takes
+    """How long to search: "1000 runs", or a time such as "60s". Simplifying the failing paths takes
     more runs."""
     seed: Annotated[int, Parameter(validator=bounded(0, 2**63 - 1, "from 0 to 2^63 - 1"))] = 1
     """Seed of the search."""
