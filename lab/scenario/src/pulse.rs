@@ -223,9 +223,22 @@ pub(crate) fn check(scenario: &Scenario, problems: &mut Problems) {
         }
     }
     for all in changes.values() {
-        for pair in all.windows(2) {
+        // Those that wait for a state come first.
+        let (waiting, timed) =
+            all.split_at(all.partition_point(|(_, event, _)| event.at().is_none()));
+        for pair in timed.windows(2) {
             if let [earlier, later] = pair {
                 meeting(earlier, later, problems);
+            }
+        }
+        let pulse = all.iter().find(|(_, event, _)| event.r#for.is_some());
+        for one in waiting {
+            let other = match one.1.r#for {
+                Some(_) => all.iter().find(|(number, ..)| *number != one.0),
+                None => pulse,
+            };
+            if let Some(other) = other {
+                meeting(one, other, problems);
             }
         }
     }
@@ -434,6 +447,11 @@ mod tests {
             ("when = \"9 s\"\nfor = \"2 s\"\npath.loss = \"3 %\"", true),
             (
                 "when = { flow = 0, enters = \"Drain\" }\npath.loss = \"3 %\"",
+                true,
+            ),
+            (
+                "when = { flow = 0, enters = \"Drain\" }\npath.loss = \"3 %\"\n\
+                 [[events]]\nwhen = \"5 s\"\npath.loss = \"3 %\"",
                 true,
             ),
             ("when = \"15 s\"\npath.loss = \"3 %\"", false),
