@@ -50,7 +50,7 @@ def test_a_size_without_sense_is_refused(text: str, scenario: Path, cli: Command
 
 
 def test_every_verb_that_runs_or_reads_takes_a_limit(cli: Command) -> None:
-    verbs = "run sweep claims conformance evaluate report sequence export compare serve"
+    verbs = "run sweep claims conformance evaluate report sequence export import compare serve"
     for verb in (*verbs.split(), "reference export"):
         help_text = " ".join(cli(*verb.split(), "--help").stdout.split())
         assert "--memory" in help_text, verb

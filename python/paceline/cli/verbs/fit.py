@@ -46,13 +46,13 @@ def fit(
     *,
     options: Options = Options(),
 ) -> None:
-    """Estimate the path on which a record was taken, and write it as a scenario.
+    """Estimate a path from a record of traffic over it, and write the path as a scenario.
 
     The estimate uses only data that the flows' endpoints can see: deliveries, RTTs and losses. The
     command estimates the rate, the base RTT, the queue and the parameters of the loss model, each
-    with a 95 % interval. It tries these loss models: a full queue, random loss, a full queue with
-    random loss, a policer, CoDel, FQ-CoDel and PIE. It chooses the model with which a simulation of
-    the same flows is nearest to the record. The table at the end compares the record with this
+    with a 95 % interval. It tries these loss models: tail drop, random loss, tail drop with random
+    loss, a policer, CoDel, FQ-CoDel and PIE. It chooses the model whose simulation of the same
+    flows is closest to the record. The table at the end compares the record with this
     simulation. If the record does not determine both ends of an interval (for example, for the size
     of a buffer that never filled), the output gives one bound instead, and a note gives the reason.
     """

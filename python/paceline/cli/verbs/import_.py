@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from paceline import _paceline, answers, store
 from paceline.cli import console, files
-from paceline.cli.app import Force, Json, app, examples
+from paceline.cli.app import Force, Json, Memory, app, examples
 from paceline.cli.failure import Failure
 from paceline.cli.tables import keep_record, record_answer, show_record
 from paceline.errors import CaptureError, FileError, of_file
@@ -50,6 +50,7 @@ class Options:
     ignore_commands: bool = False
     """Skip commands that transperf would run as root."""
     force: Force = False
+    memory: Memory = None
     json: Json = False
 
 
