@@ -21,6 +21,11 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)
 const STREAM: u64 = 2;
 /// What is written at once.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// Bytes of its stream that it has in front of what it sent.
+const AHEAD: u64 = 1 << 14;
+/// Bytes of a packet around the data of its stream: flags, connection ID, packet number, tag, and a frame's type, stream,
+/// offset and length. Where it has fewer, a little more data waits.
+const AROUND: u64 = 1 + 16 + 2 + 16 + 1 + 1 + 4 + 2;
 /// Bytes that a receiver takes in all.
 const WINDOW: u64 = 1 << 40;
 /// The shortest wait of its timers: a due one without an effect would not let time go on.
@@ -41,7 +46,7 @@ struct Told {
     latest_rtt: Option<Duration>,
     pacing_rate: Option<Rate>,
     delivery_rate: Option<Rate>,
-    app_limited: bool,
+    in_flight: Option<u64>,
     phase: &'static str,
 }
 
@@ -95,8 +100,9 @@ impl Told {
         }
         self.pacing_rate = rate("\"pacing_rate\":").or(self.pacing_rate);
         self.delivery_rate = rate("\"cf_delivery_rate\":").or(self.delivery_rate);
-        if let Some(limited) = value("\"cf_app_limited\":") {
-            self.app_limited = limited == "true";
+        // Its `cf_app_limited` is of a flow that its window does not limit, and so of one that its pacer does.
+        if let Some(bytes) = number("\"bytes_in_flight\":") {
+            self.in_flight = Some(bytes as u64);
         }
     }
 }
@@ -124,6 +130,8 @@ struct End {
     largest: usize,
     unwritten: u64,
     written: u64,
+    /// Data of its stream in all packets.
+    sent: u64,
     unlimited: bool,
     closes: bool,
     delivered: u64,
@@ -208,6 +216,7 @@ impl End {
             largest,
             unwritten: 0,
             written: 0,
+            sent: 0,
             unlimited: false,
             closes: false,
             delivered: 0,
@@ -223,23 +232,20 @@ impl End {
         self.stirred = true;
     }
 
-    /// Writes what quiche takes: its capacity for a stream is what the congestion window lets go.
+    /// Keeps a little data in front of what it has sent: its capacity for a stream forgets what it holds already.
     fn write_on(&mut self) -> quiche::Result<()> {
         if !self.sends || !self.connection.is_established() {
             return Ok(());
         }
-        // quiche's capacity forgets what it holds already: with a pacer its buffer would grow without bound.
-        let window = self
-            .connection
-            .path_stats()
-            .next()
-            .map_or(0, |path| path.cwnd as u64);
-        let most = self.connection.stats().acked_bytes + 2 * window + (1 << 17);
+        let again = self.connection.stats().stream_retrans_bytes;
+        let most = self.sent.saturating_sub(again) + AHEAD;
         while (self.unlimited || self.unwritten > 0) && self.written < most {
+            let room = most - self.written;
             let wanted = match self.unlimited {
-                true => ZEROS.len(),
-                false => self.unwritten.min(ZEROS.len() as u64) as usize,
+                true => room,
+                false => self.unwritten.min(room),
             };
+            let wanted = wanted.min(ZEROS.len() as u64) as usize;
             match self.connection.stream_send(STREAM, &ZEROS[..wanted], false) {
                 Ok(0) | Err(Error::Done) => return Ok(()),
                 Ok(written) => {
@@ -297,6 +303,9 @@ impl Endpoint for End {
             match self.connection.send(&mut room) {
                 Ok((size, info)) => {
                     room.truncate(size);
+                    if self.connection.is_established() {
+                        self.sent += (size as u64).saturating_sub(AROUND);
+                    }
                     let wait = info.at.saturating_duration_since(time::Instant::now());
                     let wait = Duration::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(0));
                     self.held = Some((room, now + wait));
@@ -347,10 +356,9 @@ impl Endpoint for End {
         let told = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
         let time = |time: time::Duration| Duration::from_nanos(time.as_nanos() as u64);
         let known = path.min_rtt.is_some();
-        let gone = all.acked_bytes.saturating_add(all.lost_bytes);
         Stats {
             cwnd: Some(Volume::new(path.cwnd as u64)),
-            in_flight: Volume::new(path.sent_bytes.saturating_sub(gone)),
+            in_flight: Volume::new(told.in_flight.unwrap_or_default()),
             pacing_rate: told.pacing_rate,
             delivery_rate: told.delivery_rate,
             // Of the path, its delivery rate is BBR's `bw`; other controllers have no maximum.
@@ -365,7 +373,6 @@ impl Endpoint for End {
             sent_packets: path.sent as u64,
             lost_packets: path.lost as u64,
             retransmitted_packets: path.retrans as u64,
-            app_limited: told.app_limited,
             phase: told.phase,
             ..Stats::default()
         }
