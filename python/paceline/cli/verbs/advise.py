@@ -105,18 +105,18 @@ def advise(
     """Recommend a controller for a path, from recordings of transfers on the path.
 
     The output first says what limited the recorded transfers. If the application or the receive
-    window limited them, no controller helps, and the command compares no controllers. Otherwise,
-    the command estimates the path (`paceline fit`), and draws random paths from the 95 % intervals
-    of the estimate. Each controller runs on each of these paths with the recorded traffic: the same
-    sizes, pauses and start times.
+    window limited them, another controller would not help, so the command does not compare any.
+    Otherwise, the command estimates the path (`paceline fit`), and draws random paths from the 95 %
+    intervals of the estimate. Each controller runs on each of these paths with the recorded
+    traffic: the same sizes, pauses and start times.
 
     The ranking compares pairs of runs on the same path. If two controllers differ by at most 5 % on
-    a path, the path is a tie. One controller is certainly better if it is ahead on at least 90 % of
-    the paths that are not ties, and if the p-value is below 1 %. The harm to others is the share of
-    goodput that a CUBIC flow loses if its neighbour uses the controller instead of CUBIC. The
-    command also varies the two parameters about which the fit is least certain, and reports the
-    values at which another controller becomes the best. If no model of a path reproduces a
-    recording, the command recommends no controller.
+    a path, the path is a tie. A controller counts as certainly better if it is ahead on at least
+    90 % of the paths without a tie, and if the p-value of the difference is below 1 %. The harm to
+    others is the share of goodput that a CUBIC flow loses if its neighbour uses the controller
+    instead of CUBIC. The command also varies the two parameters about which the fit is least
+    certain, and reports the values at which another controller becomes the best. If no model of a
+    path reproduces a recording, the command recommends no controller.
     """
     study_options, aim = _study_options(options), options.for_ or "throughput"
     again = _again(recordings, options)

@@ -91,9 +91,9 @@ def claims(
     Each measured value has a 95 % interval over the seeds. The runs of all chosen claims execute in
     parallel. Emulated runs come last. The higher their link rates, the fewer emulated runs execute
     in parallel. If an emulated run exceeds the error bounds in `[run.emulation]`, the command
-    repeats it up to three times. If you name a claim by its id, the claim runs even if it needs
-    another `--backend`. With `--controller bbr3=FILE`, your own controller replaces bbr3 in all
-    claims.
+    repeats it up to three times. A claim that you name by its id runs on the backend that it needs,
+    whatever `--backend` says. With `--controller bbr3=FILE`, your own controller replaces bbr3 in
+    all claims.
 
     The exit code is 3 if a claim has the verdict "not reproduced" or "error", if a bound of a claim
     with the verdict "finding" fails, or if a mutant survives.

@@ -85,7 +85,7 @@ def compare(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Compare two results: same, better or worse, and how certain that is.
+    """Say for each metric whether it is the same, better or worse, and how certain that is.
 
     The command compares pairs of runs that have the same seed. The exit code is 4 if a metric is
     worse, and otherwise 0. If there are too few runs for a statistical test, the output says so,
@@ -93,8 +93,8 @@ def compare(
 
     With `--by`, the command compares the first value of one key of a sweep with each of the other
     values, in pairs of points that differ only in this key. For each metric, the value of a point
-    is the mean over its seeds. The command compares the two values of a pair by their ratio, if all
-    values of the metric are positive.
+    is the mean over its seeds. The command compares the two points of a pair by the ratio of the
+    metric if all values of the metric are positive, and otherwise by the difference.
 
     You can compare a run, or a qlog that `paceline import` converted, with `reference:CASE`. CASE
     is a test case of the BBR draft, or one of Paceline's own baseline scenarios b1 to b6. The

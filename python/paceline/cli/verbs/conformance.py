@@ -41,7 +41,8 @@ class Options:
         Parameter(
             name="--as",
             help=f"The algorithm that the flows are meant to run: {', '.join(SHADOWS)}. Default: "
-            "the algorithm with the controller's name, or else the nearest algorithm.",
+            "for a controller with the name of an algorithm, that algorithm; otherwise, the "
+            "nearest algorithm.",
         ),
     ] = None
     flow: int | None = None
@@ -122,18 +123,18 @@ def conformance(
 ) -> Exit:
     """Check whether a flow or a controller is BBR, CUBIC or Reno, and which rules it breaks.
 
-    The command judges a recording from its packets alone, whatever the path. It runs a shadow of
-    each algorithm: the algorithm's controller, with the flow's own sends, ACKs and losses as its
-    input. After each ACK, the shadow shows what the algorithm allows. The verdict of a check is
-    "held", "broken", "not seen" (the situation did not occur) or "cannot be told". A recording must
-    be taken at the sender: a capture (headers are enough), or a qlog with ACK frames. The checks
-    test the rules of the algorithm that --as names. Without --as, they test the rules of the
-    algorithm that has the name of the flow's controller or, if there is none, of the algorithm
-    whose shadow is nearest to the flow.
+    The command judges a recording from its packets alone, and does not need to know the network
+    path. It runs a shadow of each algorithm: the algorithm's controller, with the flow's own sends,
+    ACKs and losses as its input. After each ACK, the shadow shows what the algorithm allows. The
+    verdict of a check is "held", "broken", "not seen" (the situation did not occur) or "cannot be
+    told". A recording must be taken at the sender: a capture (headers are enough), or a qlog with
+    ACK frames. The checks test the rules of the algorithm that --as names. Without --as, they test
+    the rules of the algorithm whose shadow is nearest to the flow. If the target is a controller
+    that has the name of an algorithm, they test the rules of that algorithm instead.
 
-    If a target is a controller, the command runs the test cases of the BBR draft with it. A case
-    passes if each of its numbered steps holds in the record of its run, on every path. The
-    controller also runs in six baseline scenarios of Paceline's own and on twelve random paths.
+    If a target is a controller, the command runs the test cases of the BBR draft with it, each on
+    one or more paths. A case passes if each of its numbered steps holds in the record of every run.
+    The controller also runs in six baseline scenarios of Paceline's own and on twelve random paths.
     There, the command judges the controller's packets in the same way as those of a recording. For
     a controller from another project, steps about BBR's states apply only if the controller reports
     its states, and steps about other variables of bbr3 do not apply. If a target is a run's folder,
@@ -141,7 +142,7 @@ def conformance(
     case.
 
     Without a target, the command replays golden traces of Linux, runs scripts that test loss
-    recovery, and runs the draft's test cases with bbr3. A golden trace passes if, after every
+    recovery, and runs the BBR draft's test cases with bbr3. A golden trace passes if, after every
     event, every state field has the same value as in Linux. A recovery script passes if Paceline's
     sender sends what the recorded kernel sent.
 

@@ -28,8 +28,9 @@ def doctor(
     """Check whether this machine can run `--backend emu`, `--backend vm` and `paceline kernel`.
 
     Without --quick, the command also emulates links at increasing rates, with up to three attempts
-    of two seconds at each rate. It stops at the first rate at which every attempt exceeds the
-    default error bounds. The exit code is 127 if this machine cannot emulate at all.
+    of two seconds at each rate. It stops at the first rate at which the emulator's error exceeds
+    the default bounds of `[run.emulation]` in every attempt. The exit code is 127 if this machine
+    cannot emulate at all.
     """
     err = console.stderr()
 

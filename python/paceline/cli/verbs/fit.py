@@ -52,9 +52,9 @@ def fit(
     command estimates the rate, the base RTT, the queue and the parameters of the loss model, each
     with a 95 % interval. It tries these loss models: tail drop, random loss, tail drop with random
     loss, a policer, CoDel, FQ-CoDel and PIE. It chooses the model whose simulation of the same
-    flows is closest to the record. The table at the end compares the record with this
-    simulation. If the record does not determine both ends of an interval (for example, for the size
-    of a buffer that never filled), the output gives one bound instead, and a note gives the reason.
+    flows is closest to the record. The table at the end compares the record with this simulation.
+    If the record determines only one end of an interval (for example, only the lower end for a
+    buffer that never filled), the output gives this bound alone, and a note gives the reason.
     """
     cc, out = options.cc, options.out
     files.known_controllers([cc] if cc is not None else [])

@@ -50,7 +50,7 @@ Cases = Annotated[
     )
 )
 def reference() -> None:
-    """List or write reference traces of BBR, as specified in draft-ietf-ccwg-bbr, on known paths.
+    """List or write reference traces, on known paths, of BBR as specified in draft-ietf-ccwg-bbr.
 
     The references are the example test cases of the BBR draft, and six baseline scenarios of
     Paceline's own (`b1` to `b6`). `paceline compare` accepts a reference, written as

@@ -80,8 +80,8 @@ def run(
     """Run scenarios, print their metrics, and keep every table.
 
     With `--repeats`, the runs execute in parallel, and the output gives the mean, median and 95 %
-    interval of each metric. If the `[run]` table of a scenario has the key `compare`, a list of
-    controllers, the scenario runs once with each of them.
+    interval of each metric. If the `[run]` table of a scenario lists controllers under the key
+    `compare`, the scenario runs once with each of them.
 
     With `--backend emu`, the runs execute one after another, because an emulated path runs in real
     time. If a run exceeds the error bounds in `[run.emulation]`, the command repeats it up to three

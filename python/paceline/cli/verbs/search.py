@@ -93,14 +93,14 @@ def search(
     nearest to the goal. It then simplifies one failing path for each of at most five kinds of
     failure: it removes events, flows and settings, and rounds numbers, as long as the path still
     fails. The search also runs the simplified path with 40 random sets of flow start times, and
-    with each of its numbers in turn 5 % lower and 5 % higher. It keeps the path if the sender fails
-    with at least a tenth of the start times and with at least a tenth of the changed numbers, and
-    writes it as a scenario whose `[expect]`, if present, fails.
+    with each of its numbers in turn 5 % lower and 5 % higher. If the sender fails in at least a
+    tenth of the runs with random start times, and in at least a tenth of the runs with a changed
+    number, the search writes the path as a scenario whose `[expect]`, if present, fails.
 
     With the same seed and a budget given as a number of runs, the output is byte-identical on any
-    number of threads. The exit code is 3 if the search keeps a path, and 0 if it keeps none. With
-    `--against`, the exit code is 4 if this search finds a kind of failure that the earlier search
-    did not find, and otherwise 0.
+    number of threads. The exit code is 3 if the search writes at least one path, and otherwise 0.
+    With `--against`, the exit code is 4 if this search finds a kind of failure that the earlier
+    search did not find, and otherwise 0.
     """
     text, file = named_scenario(space)
     given = files.parse_overrides(options.overrides)

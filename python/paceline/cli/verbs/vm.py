@@ -30,7 +30,7 @@ from paceline.runs import named_scenario
     )
 )
 def vm() -> None:
-    """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller.
+    """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller in one.
 
     You can use an unmodified kernel of your distribution, or one that you built. `vm prepare` boots
     it and saves a snapshot, from which each run starts. Nothing is downloaded.
