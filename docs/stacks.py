@@ -3,6 +3,7 @@
 `make stacks` runs it. It runs the sweeps of data/scenarios/stacks and lays out what they measured.
 docs/stacks/measured keeps that by controller and version of its stack: only what is not there is
 run, and sweeps resume where they were stopped. Libraries in target/guests are stacks, too.
+With --kept it runs nothing, and lays out what is there.
 """
 
 from __future__ import annotations
@@ -217,6 +218,10 @@ def versions() -> dict[str, str]:
     return {**dict.fromkeys(OURS, paceline.__version__), **theirs}
 
 
+#: What is missing is not run.
+KEPT = "--kept" in sys.argv
+
+
 def measured(name: str, given: Sequence[str], names: Sequence[str]) -> pl.DataFrame:
     """Return a row for each point of a sweep and each of these controllers; run what is missing.
 
@@ -235,7 +240,7 @@ def measured(name: str, given: Sequence[str], names: Sequence[str]) -> pl.DataFr
         parts = kept.filter(pl.col("sweep") == digest).partition_by(*WHOSE[:2], maintain_order=True)
     known = {part.select(WHOSE[:2]).row(0) for part in parts}
     for cc in names:
-        if (cc, wanted[cc]) in known:
+        if KEPT or (cc, wanted[cc]) in known:
             continue
         rows = swept(name, given, cc, text)
         whose = dict(zip(WHOSE, (cc, wanted[cc], digest), strict=True))
@@ -309,6 +314,7 @@ def table(measure: Measure, rows: pl.DataFrame, names: Sequence[str]) -> str:
     """Write a table: a row for each controller, a column for each path, a value for each case."""
     rows = printed(measure, rows)
     columns = paths(rows)
+    names = [cc for cc in names if cc in rows["flows.0.cc"]]
     keys = measure.cases
     cases = rows.select(keys).unique(maintain_order=True).rows()
     lines = [[f"`{cc}`"] for cc in names]
@@ -396,11 +402,11 @@ def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> Cost:
     store = MEASURED / "costs.json"
     known = json.loads(store.read_text()) if store.is_file() else {}
     key = ", ".join((*flow.values(), versions()[flow["flows.0.cc"]], rate, rtt))
-    if key not in known:
+    if key not in known and not KEPT:
         path = {"path.rate": rate, "path.rtt": rtt}
         known[key] = min(_measured({**flow, **path}, duration) for _ in range(2))
         store.write_text(json.dumps(known, indent=1) + "\n")
-    return Cost(*known[key])
+    return Cost(*known.get(key, (math.nan, math.nan)))
 
 
 def _measured(settings: Mapping[str, str], duration: str) -> Cost:

@@ -128,9 +128,9 @@ def conformance(
     ACKs and losses as its input. After each ACK, the shadow shows what the algorithm allows. The
     verdict of a check is "held", "broken", "not seen" (the situation did not occur) or "cannot be
     told". A recording must be taken at the sender: a capture (headers are enough), or a qlog with
-    ACK frames. The checks test the rules of the algorithm that --as names. Without --as, they test
-    the rules of the algorithm whose shadow is nearest to the flow. If the target is a controller
-    that has the name of an algorithm, they test the rules of that algorithm instead.
+    ACK frames. The checks test the rules of one algorithm: the one that --as names. Without --as, a
+    controller with the name of an algorithm is tested by the rules of that algorithm, and any other
+    target by the rules of the algorithm whose shadow is nearest to the flow.
 
     If a target is a controller, the command runs the test cases of the BBR draft with it, each on
     one or more paths. A case passes if each of its numbered steps holds in the record of every run.
