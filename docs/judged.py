@@ -38,7 +38,7 @@ VERSIONS = {
 
 
 #: Those of stacks in a process of their own run each case on its first path only.
-SLOW = ("tquic", "quiche")
+SLOW = ("noq", "tquic", "quiche")
 
 
 def judged(controller: str, given: list[str]) -> dict[str, Any]:
