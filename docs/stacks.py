@@ -33,6 +33,7 @@ import paceline
 from paceline import guests
 from paceline.cli import main
 from paceline.cli.guests import bring
+from paceline.errors import RunError
 from paceline.show.figure import write
 from paceline.show.palette import flow_style
 
@@ -356,9 +357,9 @@ def costs(names: Sequence[str]) -> str:
         line = [f"`{cc}`"]
         for path in COSTS:
             cost = _cost({"flows.0.cc": cc}, *path)
-            line.append(
-                f"{cost.cpu_us:.2f} · {cost.packets:.0f} · {cost.cpu_us * cost.packets / 1e3:.2f}"
-            )
+            byte = cost.cpu_us * cost.packets / 1e3
+            shown = f"{cost.cpu_us:.2f} · {cost.packets:.0f} · {byte:.2f}"
+            line.append(ENDS if math.isnan(byte) else shown)
         lines.append(line)
     body = markdown(["controller", *(f"{rate}, {rtt}" for rate, rtt, _ in COSTS)], lines)
     return (
@@ -404,9 +405,12 @@ def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> Cost:
     key = ", ".join((*flow.values(), versions()[flow["flows.0.cc"]], rate, rtt))
     if key not in known and not KEPT:
         path = {"path.rate": rate, "path.rtt": rtt}
-        known[key] = min(_measured({**flow, **path}, duration) for _ in range(2))
+        try:
+            known[key] = min(_measured({**flow, **path}, duration) for _ in range(2))
+        except RunError:
+            known[key] = None
         store.write_text(json.dumps(known, indent=1) + "\n")
-    return Cost(*known.get(key, (math.nan, math.nan)))
+    return Cost(*(known.get(key) or (math.nan, math.nan)))
 
 
 def _measured(settings: Mapping[str, str], duration: str) -> Cost:
