@@ -1,7 +1,8 @@
 //! Runs the transports of a library over a bottleneck, each of their controllers twice: `guest LIBRARY [CONTROLLER...]`.
 //!
-//! It prints goodput, the median RTT if the transport tells its samples, the delay of the queue, loss, the time that a run
-//! takes and the digest of its record, and fails if two runs differ or one carries nothing.
+//! It prints goodput, the median RTT if the transport reports its samples, the delay of the queue, loss, the time that a run
+//! takes, the digest of its record, and the states that the controller reports. It fails if two runs differ, one carries
+//! nothing, or a BBR that reports its state stays in the first one.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -66,6 +67,20 @@ fn judge(transport: &Arc<Transport>, controller: &str) -> Result<(), String> {
         metric("loss_ratio") * 100.0,
         first.digest(),
     );
+    let states = first.flows().first().map_or(&[][..], |flow| &flow.states);
+    let names: Vec<&str> = states.iter().map(|(name, _)| name.as_str()).collect();
+    println!(
+        "  {}",
+        if names.is_empty() {
+            "no states".to_owned()
+        } else {
+            names.join(" ")
+        }
+    );
+    // Twenty seconds have Startup, Drain, and more than one state after these.
+    if controller.contains("bbr") && !names.is_empty() && names.len() < 4 {
+        return Err("a BBR is in more states".to_owned());
+    }
     if first.digest() != second.digest() {
         return Err(format!("two runs differ: {}", second.digest()));
     }
