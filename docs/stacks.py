@@ -499,7 +499,8 @@ def page() -> None:
         for name in dict.fromkeys(measure.sweep for measure in MEASURES)
     }
     bring(given)
-    picture(sweeps, names, PAGE.with_name("stacks.svg"))
+    drawn = [cc for cc in names if cc in sweeps["one-flow"]["flows.0.cc"]]
+    picture(sweeps, drawn, PAGE.with_name("stacks.svg"))
     parts = [(NOTES / "head.txt").read_text().rstrip(), survey().rstrip()]
     parts.append((NOTES / "notes.txt").read_text().rstrip())
     parts.append("![Use of the link, queue and share of each controller](stacks.svg)")
