@@ -354,13 +354,9 @@ def costs(names: Sequence[str]) -> str:
     """Write what a data packet and a byte cost, measured once for each controller."""
     lines = []
     for cc in names:
-        line = [f"`{cc}`"]
-        for path in COSTS:
-            cost = _cost({"flows.0.cc": cc}, *path)
-            byte = cost.cpu_us * cost.packets / 1e3
-            shown = f"{cost.cpu_us:.2f} · {cost.packets:.0f} · {byte:.2f}"
-            line.append(ENDS if math.isnan(byte) else shown)
-        lines.append(line)
+        found = [_cost({"flows.0.cc": cc}, *path) for path in COSTS]
+        if None not in found:
+            lines.append([f"`{cc}`", *(str(cost) for cost in found)])
     body = markdown(["controller", *(f"{rate}, {rtt}" for rate, rtt, _ in COSTS)], lines)
     return (
         "## CPU\n\nOne flow, one BDP of buffer: microseconds of CPU for each data packet · data "
@@ -379,8 +375,12 @@ def _alone() -> str:
             theirs, ours = (
                 _cost({"flows.0.cc": one, "flows.0.stack": stack}, *path) for one in (cc, "bbr3")
             )
-            line.append(f"{2 * (theirs.cpu_us - ours.cpu_us):.1f}")
-        lines.append(line)
+            if theirs and ours:
+                line.append(f"{2 * (theirs.cpu_us - ours.cpu_us):.1f}")
+        if len(line) > len(FLIGHTS):
+            lines.append(line)
+    if not lines:
+        return ""
     head = [f"{number} packets" for number in ("100", "1,000", "10,000")]
     return (
         "The controller itself: microseconds for each ACK of two packets above those with our "
@@ -397,9 +397,15 @@ class Cost(NamedTuple):
     #: Data packets sent for each megabyte delivered.
     packets: float
 
+    def __str__(self) -> str:
+        """Show it, and the milliseconds of a megabyte."""
+        byte = self.cpu_us * self.packets / 1e3
+        shown = f"{self.cpu_us:.2f} · {self.packets:.0f} · {byte:.2f}"
+        return ENDS if math.isnan(byte) else shown
 
-def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> Cost:
-    """Return what a flow costs: the least of two, measured once."""
+
+def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> Cost | None:
+    """Return what a flow costs: the least of two, measured once; none if it is not measured."""
     store = MEASURED / "costs.json"
     known = json.loads(store.read_text()) if store.is_file() else {}
     key = ", ".join((*flow.values(), versions()[flow["flows.0.cc"]], rate, rtt))
@@ -410,7 +416,9 @@ def _cost(flow: Mapping[str, str], rate: str, rtt: str, duration: str) -> Cost:
         except RunError:
             known[key] = None
         store.write_text(json.dumps(known, indent=1) + "\n")
-    return Cost(*(known.get(key) or (math.nan, math.nan)))
+    if key not in known:
+        return None
+    return Cost(*(known[key] or (math.nan, math.nan)))
 
 
 def _measured(settings: Mapping[str, str], duration: str) -> Cost:
