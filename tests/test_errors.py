@@ -138,7 +138,7 @@ def test_a_hint_names_no_option_of_another_command() -> None:
     assert _fitted("choose another folder with --out, or discard it with --fresh", ["run"]) == (
         "choose another folder with --out"
     )
-    assert _fitted("raise --memory", ["import"]) is None
+    assert _fitted("raise --memory", ["check"]) is None
     assert _fitted("raise --memory", ["run"]) == "raise --memory"
     kept = "`paceline run --set run.record.packets=true` makes one; name it"
     assert _fitted(kept, ["import"]) == kept
