@@ -2,7 +2,7 @@
 
 `make stacks` runs it before it writes that page. Libraries in target/guests are stacks, too.
 docs/stacks/measured/judged.json keeps what the command says of a controller, by the version of its
-stack and the draft's cases: only what is not there is run.
+stack and the draft's cases: only what is not there is run, and with --kept nothing is.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections import Counter
 from typing import Any
 
 from generate import table as markdown
-from stacks import MEASURED, NOTES, ROOT, libraries, versions
+from stacks import KEPT, MEASURED, NOTES, ROOT, libraries, versions
 
 from paceline.cli import main
 from paceline.cli.guests import bring
 
 DRAFT = ROOT / "data" / "conformance" / "draft-ietf-ccwg-bbr"
-PACKETS, CASES, KEPT = NOTES / "packets.txt", NOTES / "cases.txt", MEASURED / "judged.json"
+PACKETS, CASES, STORE = NOTES / "packets.txt", NOTES / "cases.txt", MEASURED / "judged.json"
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr1")
 #: What a stack says that its controller is.
-VERSIONS = {
+ALGORITHMS = {
     "quinn:bbr": "bbr1",
     "s2n:bbr": "bbr2",
     "tquic:bbr": "bbr1",
@@ -37,39 +37,36 @@ VERSIONS = {
 }
 
 
-#: Those of stacks in a process of their own run each case on its first path only.
-SLOW = ("noq", "tquic", "quiche")
-
-
 def judged(controller: str, given: list[str]) -> dict[str, Any]:
-    """Return the verdicts of a controller's cases and checks, measured once."""
+    """Return the verdicts of a controller's cases and checks, measured once.
+
+    Either is empty if it was not measured; then it is run.
+    """
     digest = hashlib.sha256()
     for file in sorted(DRAFT.iterdir()):
         digest.update(file.read_bytes())
     # A command forgets the libraries of the one before.
     bring(given)
     key = f"{controller} {versions()[controller]}, cases {digest.hexdigest()[:8]}"
-    known = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
-    if key not in known:
-        stack = controller.partition(":")[0]
+    known = json.loads(STORE.read_text()) if STORE.is_file() else {}
+    found = known.get(key, {"as": "", "checks": {}, "cases": {}})
+    if not KEPT and not (found["checks"] and found["cases"]):
         words = ["conformance", controller, "--json", "--quiet"]
-        if controller in VERSIONS:
-            words += ["--as", VERSIONS[controller]]
-        if stack in SLOW:
-            words.append("--quick")
+        if controller in ALGORITHMS:
+            words += ["--as", ALGORITHMS[controller]]
         for library in given:
-            if library.startswith(f"{stack}="):
+            if library.startswith(f"{controller.partition(':')[0]}="):
                 words += ["--controller", library]
         with contextlib.redirect_stdout(io.StringIO()) as out:
             main(words)
         verdict = json.loads(out.getvalue())
-        known[key] = {
+        found = known[key] = {
             "as": verdict["flows"][0]["judged_as"],
-            "checks": {} if stack in SLOW else column(verdict["flows"]),
+            "checks": column(verdict["flows"]),
             "cases": {one["id"]: cell(one["evidence"], one["verdict"]) for one in verdict["cases"]},
         }
-        KEPT.write_text(json.dumps(known, indent=1) + "\n")
-    return dict(known[key])
+        STORE.write_text(json.dumps(known, indent=1) + "\n")
+    return dict(found)
 
 
 def column(flows: list[dict[str, Any]]) -> dict[str, str]:

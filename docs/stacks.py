@@ -44,6 +44,8 @@ LIBRARIES = ROOT / "target" / "guests"
 PAGE = ROOT / "docs" / "stacks.md"
 NOTES = ROOT / "docs" / "stacks"
 MEASURED = NOTES / "measured"
+#: Whether what is missing there is left out, and not run.
+KEPT = "--kept" in sys.argv
 
 #: Of the page, in this order: docs/judged.py writes them, but for the causes.
 PARTS = ("cases", "causes", "packets")
@@ -217,10 +219,6 @@ def versions() -> dict[str, str]:
     """Return the version of each controller's stack, or of Paceline."""
     theirs = {f"{one.name}:{cc}": one.version for one in guests.stacks() for cc in one.controllers}
     return {**dict.fromkeys(OURS, paceline.__version__), **theirs}
-
-
-#: What is missing is not run.
-KEPT = "--kept" in sys.argv
 
 
 def measured(name: str, given: Sequence[str], names: Sequence[str]) -> pl.DataFrame:
