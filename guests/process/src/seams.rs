@@ -1,26 +1,30 @@
-//! Where a process meets the world: its clock and its random bytes, which an executable defines by [`seams!`](crate::seams!).
+//! Where a stack meets the world: its clock and its random bytes, which an executable or a library defines by
+//! [`seams!`](crate::seams!).
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::cell::Cell;
 
 /// The clock's reading at the engine's origin, in nanoseconds: a stack may look back in time from there.
 const ORIGIN: u64 = 1_000_000_000_000_000;
 
-static NOW: AtomicU64 = AtomicU64::new(0);
-static DRAWS: AtomicU64 = AtomicU64::new(0);
+// In Paceline's process each thread runs a world of its own; in a process of its own, a stack is one thread.
+thread_local! {
+    static NOW: Cell<u64> = const { Cell::new(0) };
+    static DRAWS: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Sets the clock.
 pub fn set_time(engine_ns: u64) {
-    NOW.store(engine_ns, Relaxed);
+    NOW.set(engine_ns);
 }
 
 /// Seeds the random bytes.
 pub fn set_seed(seed: u64) {
-    DRAWS.store(seed, Relaxed);
+    DRAWS.set(seed);
 }
 
 /// The reading of every clock, in nanoseconds.
 pub fn clock_ns() -> u64 {
-    ORIGIN.saturating_add(NOW.load(Relaxed))
+    ORIGIN.saturating_add(NOW.get())
 }
 
 /// The engine's time for a time that [`clock_ns`] has told.
@@ -31,17 +35,19 @@ pub fn engine_ns(clock_ns: u64) -> u64 {
 /// Eight random bytes: SplitMix64.
 pub fn draw() -> [u8; 8] {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut z = DRAWS.fetch_add(STEP, Relaxed).wrapping_add(STEP);
+    let mut z = DRAWS.get().wrapping_add(STEP);
+    DRAWS.set(z);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (z ^ (z >> 31)).to_le_bytes()
 }
 
-/// Defines, in an executable, what its code and its libraries in C read the clock and draw random bytes with:
-/// `clock_gettime`, `getrandom`, and `syscall`, by which some get the same. Nothing else of the process changes, and the
-/// library that an engine loads has none of it. On Linux, for x86-64 and 64-bit Arm.
+/// Defines what the code around it and its libraries in C read the clock and draw random bytes with: `clock_gettime`,
+/// `getrandom`, and `syscall`, by which some get the same. On Linux, for x86-64 and 64-bit Arm.
 ///
-/// The executable is linked with `-rdynamic`, so that what looks these names up at run time finds them.
+/// An executable is linked with `-rdynamic`, so that what looks these names up at run time finds them. A library is linked
+/// with `-Bsymbolic`, so that it takes its own and its host keeps the system's; what is looked up there at run time is the
+/// system's.
 #[macro_export]
 macro_rules! seams {
     () => {
