@@ -102,7 +102,7 @@ pub struct Outbox {
 }
 
 /// The most datagrams that are taken at once.
-const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 8;
 
 impl tx::Queue for Outbox {
     type Handle = Tuple;
@@ -113,6 +113,9 @@ impl tx::Queue for Outbox {
         &mut self,
         mut message: M,
     ) -> Result<tx::Outcome, tx::Error> {
+        if self.capacity() == 0 {
+            return Err(tx::Error::AtCapacity);
+        }
         let mut payload = vec![0; self.max_datagram];
         let room = tx::PayloadBuffer::new(&mut payload);
         let len = message.write_payload(room, 0)?;

@@ -27,7 +27,7 @@ use s2n_quic::{Client, Connection, Server};
 use s2n_quic_core::inet::datagram::Header;
 use s2n_quic_core::path::{Tuple, mtu};
 
-use driven::{Arrived, Driven, Io, Outbox, Slot, codepoint};
+use driven::{AT_ONCE, Arrived, Driven, Io, Outbox, Slot, codepoint};
 use null::Null;
 use seeded::{Ids, NoTokens, Random};
 use watch::Watch;
@@ -41,10 +41,11 @@ const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 40_002);
 /// Bytes of the headers of IPv4 and UDP, which s2n-quic counts in.
 const HEADERS: u32 = 28;
-/// What is written at once.
-const PIECE: u64 = 1 << 17;
 /// What is written: nobody looks at it.
-static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE as usize]));
+static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; 1 << 17]));
+/// Datagrams that the application writes ahead of what was sent: more than are taken at once, as else the last of these
+/// were application-limited, and few, as what is written is sent when the application has stopped.
+const AHEAD: u64 = AT_ONCE as u64 + 2;
 /// The shortest wait of its timers, as those of other stacks have it.
 const TIMER_FLOOR: Duration = Duration::from_micros(50);
 /// Bytes that a receiver and a sender are willing to hold: more than any path of a scenario does.
@@ -235,6 +236,22 @@ impl End {
         }
     }
 
+    /// Sends, and sees whether that leaves nothing to send and room in the window.
+    fn transmit(&mut self, now: Instant) {
+        let before = self.watch.latest().packets;
+        self.endpoint.transmit(now, &mut self.outbox);
+        let mut latest = self.watch.latest();
+        let room = latest
+            .path
+            .map_or(0, |path| path.cwnd.saturating_sub(path.in_flight));
+        if latest.packets > before
+            && latest.stream_sent >= self.written
+            && room >= self.outbox.max_datagram as u64
+        {
+            latest.mark_app_limited();
+        }
+    }
+
     /// What the application reads and writes.
     fn application(&mut self) -> Result<(), String> {
         let context = &mut Context::from_waker(Waker::noop());
@@ -286,7 +303,7 @@ impl End {
         }
     }
 
-    /// Writes as much as the application has a buffer for, in front of what is in flight: what it stops writing stops.
+    /// Writes a little ahead of what was sent: what the application stops writing stops.
     fn write_on(&mut self) -> Result<(), String> {
         let Role::Client {
             stream: Some(stream),
@@ -296,11 +313,8 @@ impl End {
             return Ok(());
         };
         let context = &mut Context::from_waker(Waker::noop());
-        let (sent, window) = {
-            let latest = self.watch.latest();
-            (latest.stream_sent, latest.path.map_or(0, |path| path.cwnd))
-        };
-        let most = sent.saturating_add(window).saturating_add(PIECE);
+        let sent = self.watch.latest().stream_sent;
+        let most = sent.saturating_add(AHEAD * self.outbox.max_datagram as u64);
         while (self.unlimited || self.unwritten > 0) && self.written < most {
             let Some(room) = ready(stream.poll_send_ready(context)) else {
                 return Ok(());
@@ -309,7 +323,10 @@ impl End {
                 true => u64::MAX,
                 false => self.unwritten,
             };
-            let piece = wanted.min(PIECE).min(room.map_err(told)? as u64);
+            let piece = wanted
+                .min(most - self.written)
+                .min(ZEROS.len() as u64)
+                .min(room.map_err(told)? as u64);
             stream
                 .send_data(ZEROS.slice(..piece as usize))
                 .map_err(told)?;
@@ -351,7 +368,7 @@ impl Endpoint for End {
     fn on_timer(&mut self, now: Instant) {
         self.now = now;
         if self.endpoint.timeout().is_some_and(|due| due <= now) {
-            self.endpoint.transmit(now, &mut self.outbox);
+            self.transmit(now);
             self.proceed();
         }
     }
@@ -359,7 +376,7 @@ impl Endpoint for End {
     fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
         self.now = now;
         if self.outbox.waiting.is_empty() {
-            self.endpoint.transmit(now, &mut self.outbox);
+            self.transmit(now);
             // What has left makes room for the application.
             self.proceed();
         }
@@ -403,7 +420,7 @@ impl Endpoint for End {
             sent_packets: latest.packets,
             lost_packets: latest.lost_packets,
             retransmitted_packets: latest.retransmitted,
-            app_limited: latest.app_limited,
+            app_limited: latest.is_app_limited(),
             phase: latest.phase,
             ..Stats::default()
         };

@@ -13,7 +13,6 @@ pub struct Latest {
     pub pacing_rate: Option<u64>,
     /// Bytes delivered in nanoseconds; BBR alone measures it.
     pub delivered: Option<(u64, u64)>,
-    pub app_limited: bool,
     /// The state of BBR; empty with CUBIC.
     pub phase: &'static str,
     /// Bytes of the stream that were sent once at least.
@@ -26,6 +25,22 @@ pub struct Latest {
     pub lost_bytes: u64,
     /// Whether the packet that is being written has data, and old data.
     writing: (bool, bool),
+    /// `bytes` when the sender was application-limited last.
+    limited_at: Option<u64>,
+}
+
+impl Latest {
+    /// What has been sent until now is a bubble, as in the estimator of s2n-quic, which tells only the samples' state.
+    pub fn mark_app_limited(&mut self) {
+        self.limited_at = Some(self.bytes);
+    }
+
+    /// Whether some of the bubble is in flight: the state of the sender, and not that of the packet acknowledged last.
+    pub fn is_app_limited(&self) -> bool {
+        let in_flight = self.path.map_or(0, |path| path.in_flight);
+        self.limited_at
+            .is_some_and(|at| self.bytes.saturating_sub(in_flight) <= at)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,13 +77,17 @@ impl Subscriber for Watch {
         _: &ConnectionMeta,
         event: &events::RecoveryMetrics,
     ) {
-        self.latest().path = Some(Path {
+        let mut latest = self.latest();
+        latest.path = Some(Path {
             cwnd: event.congestion_window.into(),
             in_flight: event.bytes_in_flight.into(),
             latest_rtt: nanos(event.latest_rtt),
             smoothed_rtt: nanos(event.smoothed_rtt),
             min_rtt: nanos(event.min_rtt),
         });
+        if latest.phase == "ProbeRTT" {
+            latest.mark_app_limited();
+        }
     }
 
     fn on_pacing_rate_updated(
@@ -89,7 +108,6 @@ impl Subscriber for Watch {
         let mut latest = self.latest();
         let sample = &event.rate_sample;
         latest.delivered = Some((sample.delivered_bytes, nanos(sample.interval)));
-        latest.app_limited = sample.is_app_limited;
     }
 
     fn on_bbr_state_changed(
