@@ -410,6 +410,7 @@ FLOW_KEYS = {
     "crypto": 'crypto = "tls"',
     "timer_slack": 'timer_slack = "2 ms"',
     "gso": "gso = true",
+    "ack_frequency": 'ack_frequency = "10 packets"',
     "count": "count = 2",
     "start": 'start = "100 ms"',
     "start_jitter": 'start_jitter = "50 ms"',
@@ -434,7 +435,7 @@ FLOW_KEYS = {
 }
 #: Of a transport that a QUIC stack brings itself.
 OWN = {"ack", "recovery", "ecn", "ets", "max_burst", "tso_defer"}
-QUIC = {"crypto", "timer_slack", "gso"}
+QUIC = {"crypto", "timer_slack", "gso", "ack_frequency"}
 #: What flows run, and the keys that are refused there.
 STACKS = {
     'cc = "reno"': QUIC | {"max_burst"},

@@ -70,6 +70,7 @@ pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Opti
         receive_window: group.receive_window.get(),
         timer_slack: group.timer_slack(),
         gso: group.gso,
+        ack_frequency: group.ack_frequency.map(|packets| packets.0),
         crypto: group.crypto,
         qlog: None,
     })

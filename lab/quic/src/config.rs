@@ -48,6 +48,8 @@ pub struct EndConfig {
     pub crypto: Crypto,
     /// Whether several datagrams may leave at once, as with segmentation offload.
     pub gso: bool,
+    /// How many packets the other end is asked to acknowledge at once, if it is asked.
+    pub ack_frequency: Option<u32>,
     /// Where the stack writes its own qlog, if it is to write one. Its times count from the engine's origin.
     pub qlog: Option<Qlog>,
 }

@@ -60,6 +60,13 @@ impl TimeSource for Stopped {
     }
 }
 
+/// What the other end is asked: the threshold is the packets that it may receive without sending an ACK.
+fn ack_frequency(packets: u32) -> AckFrequencyConfig {
+    let mut asked = AckFrequencyConfig::default();
+    asked.ack_eliciting_threshold(packets.saturating_sub(1).into());
+    asked
+}
+
 /// Sequential connection identifiers.
 struct Counted(u64);
 

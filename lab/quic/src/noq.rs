@@ -15,9 +15,10 @@ use noq_proto::congestion::{
 };
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
-    self as proto, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
-    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, FourTuple, PathId, QlogConfig,
-    QlogFactory, ServerConfig, Side, StreamEvent, StreamId, TimeSource, TransportConfig, VarInt,
+    self as proto, AckFrequencyConfig, ClientConfig, Connection, ConnectionHandle, ConnectionId,
+    ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, FourTuple,
+    PathId, QlogConfig, QlogFactory, ServerConfig, Side, StreamEvent, StreamId, TimeSource,
+    TransportConfig, VarInt,
 };
 use paceline_adapter::Pace;
 use paceline_congestion::{Controller as _, Signals};
@@ -103,6 +104,7 @@ fn transport(
         .min_mtu(config.max_datagram)
         .mtu_discovery_config(None)
         .enable_segmentation_offload(config.gso)
+        .ack_frequency_config(config.ack_frequency.map(ack_frequency))
         .stream_receive_window(window)
         .receive_window(window)
         // The engine's flows end when the scenario says so.

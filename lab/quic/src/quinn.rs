@@ -20,9 +20,9 @@ use quinn_proto::congestion::{
 };
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
-    self as proto, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
-    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, QlogConfig, ServerConfig, StreamEvent,
-    StreamId, TimeSource, TransportConfig, VarInt,
+    self as proto, AckFrequencyConfig, ClientConfig, Connection, ConnectionHandle, ConnectionId,
+    ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, QlogConfig,
+    ServerConfig, StreamEvent, StreamId, TimeSource, TransportConfig, VarInt,
 };
 
 use crate::assembly::Assembly;
@@ -141,6 +141,7 @@ fn transport(
         .min_mtu(config.max_datagram)
         .mtu_discovery_config(None)
         .enable_segmentation_offload(config.gso)
+        .ack_frequency_config(config.ack_frequency.map(ack_frequency))
         .stream_receive_window(window)
         .receive_window(window)
         // The engine's flows end when the scenario says so.

@@ -242,6 +242,7 @@ impl Check<'_> {
                 ("crypto", group.crypto != Crypto::default()),
                 ("timer_slack", group.timer_slack.is_some()),
                 ("gso", group.gso),
+                ("ack_frequency", group.ack_frequency.is_some()),
             ];
             for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
                 let message = format!("`{at}.{name}` is for QUIC stacks, and these flows run none");
@@ -263,6 +264,7 @@ impl Check<'_> {
             ("crypto", group.crypto != Crypto::default()),
             ("timer_slack", group.timer_slack.is_some()),
             ("gso", group.gso),
+            ("ack_frequency", group.ack_frequency.is_some()),
             (
                 "initial_window",
                 group.initial_window != FlowGroup::INITIAL_WINDOW,

@@ -36,6 +36,9 @@ section! {
         timer_slack: Option<Duration>, in within(MIN_SLACK, MAX_SLACK), on hosted("a kernel's timers cannot be chosen");
         /// Whether a QUIC stack sends several packets at once, as segmentation offload takes them.
         gso: bool => false, on hosted("how much the kernel sends at once cannot be chosen");
+        /// How many packets a QUIC stack's receiver is asked to acknowledge at once
+        /// (draft-ietf-quic-ack-frequency). Unset: it is not asked, and both stacks acknowledge every second packet.
+        ack_frequency: Option<Packets>, in packets(limits::MAX_ACK_FREQUENCY), on hosted("there the machine's TCP runs");
         /// How many flows. Flows are numbered from 0 in the order of the groups.
         count: u32 = 1, on ALL;
         /// When the first of them starts.

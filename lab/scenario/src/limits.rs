@@ -13,6 +13,8 @@ pub const MAX_REPEATS: u32 = 100_000;
 pub const MAX_FLOWS: u64 = 100_000;
 /// Maximum initial window in packets.
 pub const MAX_INITIAL_WINDOW: u64 = 65_535;
+/// The maximum number of packets that a QUIC receiver is asked to acknowledge at once.
+pub const MAX_ACK_FREQUENCY: u64 = 65_535;
 /// The maximum number of controllers in a comparison.
 pub const MAX_COMPARED: usize = 100;
 /// The maximum number of errors reported for one scenario.

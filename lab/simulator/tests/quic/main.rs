@@ -187,6 +187,28 @@ fn a_return_path_loses_and_copies_packets_of_a_receiver() {
     }
 }
 
+/// A receiver sends an ACK for as many packets as it is asked to, more of them around losses; lost packets have none.
+#[test]
+fn a_receiver_acknowledges_as_often_as_it_is_asked() {
+    for stack in ["quinn", "noq"] {
+        for (asked, packets) in [("", 2.0), ("ack_frequency = \"10 packets\"", 10.0)] {
+            let path =
+                format!("{PLAIN}\n[path.return]\nrate = \"10 Mbit/s\"\nqueue.size = \"1 bdp\"");
+            let run = run(&scenario(
+                &path,
+                &format!("cc = \"{stack}:cubic\"\n{asked}"),
+            ));
+            let sent = last(&run, "flows", "sent_packets") as f64;
+            let acks = last(&run, "flows", "ack_sent_packets") as f64;
+            let reached = sent / acks;
+            assert!(
+                (0.8 * packets..1.1 * packets).contains(&reached),
+                "{stack}: {reached}"
+            );
+        }
+    }
+}
+
 fn on_quinn(flow: &str) -> String {
     match flow.contains("stack") {
         true => flow.to_owned(),
