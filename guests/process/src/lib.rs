@@ -6,6 +6,7 @@
 //! random bytes follow from the seed. What the process does to itself (a crash, an endless loop, memory without bound)
 //! is the failure of that end.
 
+pub mod qlog;
 mod remote;
 pub mod seams;
 mod serve;

@@ -1,14 +1,13 @@
 //! [quiche](https://docs.rs/quiche) behind `paceline_endpoint.h`. It reads the clock, which here shows the engine's time. It
 //! does not pace by itself: `SendInfo::at` is when a packet should leave, and the adapter holds it until then.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time;
 
 use paceline_capi::{EndConfig, OwnStack};
 use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
 use paceline_units::{Bytes as Volume, Duration, Instant, Rate};
+use process::qlog::{self, Log};
 use quiche::{Config, Connection, ConnectionId, Error, QlogLevel, RecvInfo};
 
 process::seams!();
@@ -45,10 +44,8 @@ unsafe extern "C" fn RAND_bytes(out: *mut u8, size: usize) -> std::ffi::c_int {
 }
 
 /// What quiche tells in its qlog only: the last of each.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Reported {
-    /// The record that it is writing.
-    record: Vec<u8>,
     latest_rtt: Option<Duration>,
     pacing_rate: Option<Rate>,
     delivery_rate: Option<Rate>,
@@ -71,30 +68,19 @@ const PHASES: [(&str, &str); 11] = [
     ("recovery", "Recovery"),
 ];
 
-/// Where it writes.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Reported>>);
-
-impl Reported {
-    /// Takes what a record says: one event in JSON.
-    fn take(&mut self) {
-        let record = std::mem::take(&mut self.record);
-        let text = String::from_utf8_lossy(&record);
-        let is = |kind| text.contains(kind);
+impl qlog::Reported for Reported {
+    fn take(&mut self, record: &str) {
+        let is = |kind| record.contains(kind);
         if !is("recovery_metrics_updated") && !is("congestion_state_updated") {
             return;
         }
-        let value = |name: &str| {
-            let (_, rest) = text.split_once(name)?;
-            rest.split([',', '}']).next()
-        };
-        let number = |name| value(name)?.parse::<f64>().ok();
+        let number = |key| qlog::number(record, key);
         // A rate of 0 is none.
-        let rate = |name| {
-            let bytes = number(name).filter(|bytes| *bytes > 0.0);
+        let rate = |key| {
+            let bytes = number(key).filter(|bytes| *bytes > 0.0);
             bytes.map(|bytes| Rate::from_bps((bytes * 8.0) as u64))
         };
-        if let Some(phase) = value("\"new\":\"") {
+        if let Some(phase) = qlog::value(record, "\"new\":\"") {
             self.phase = PHASES
                 .iter()
                 .find(|(theirs, _)| phase.trim_end_matches('"') == *theirs)
@@ -113,25 +99,10 @@ impl Reported {
     }
 }
 
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reported.record.extend_from_slice(bytes);
-        if bytes.ends_with(b"\n") {
-            reported.take();
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// One end of a connection.
 pub struct End {
     connection: Connection,
-    log: Log,
+    log: Log<Reported>,
     sends: bool,
     largest: usize,
     unwritten: u64,
@@ -237,7 +208,7 @@ impl OwnStack for End {
             false => quiche::accept(&id, None, SERVER, CLIENT, &mut settings),
         };
         let mut connection = connection.map_err(message)?;
-        let log = Log::default();
+        let log = Log::<Reported>::default();
         if config.sends {
             let (title, level) = (String::new(), QlogLevel::Base);
             connection.set_qlog_with_level(Box::new(log.clone()), title.clone(), title, level);
@@ -399,7 +370,7 @@ impl Endpoint for End {
         let Some(path) = self.connection.path_stats().next() else {
             return Stats::default();
         };
-        let reported = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let reported = self.log.latest();
         let time = |time: time::Duration| Duration::from_nanos(time.as_nanos() as u64);
         let known = path.min_rtt.is_some();
         Stats {
@@ -425,11 +396,7 @@ impl Endpoint for End {
     }
 
     fn phase(&self) -> &'static str {
-        self.log
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .phase
+        self.log.latest().phase
     }
 
     fn failure(&self) -> Option<String> {

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use paceline_capi::EndConfig;
 use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
 use paceline_units::{Bytes as Volume, Duration, Instant, Rate};
+use process::qlog::{self, Log};
 use tquic::{Config, Connection, PacketInfo, PacketSendHandler, TlsConfig, TransportHandler};
 
 process::seams!();
@@ -58,8 +59,31 @@ struct Application {
     written: u64,
     delivered: u64,
     stats: Stats,
+    log: Log<Reported>,
     /// Why the connection was closed, if it was.
     closed: Option<String>,
+}
+
+/// What tquic tells in its qlog only: the last of each.
+#[derive(Clone, Copy, Default)]
+struct Reported {
+    latest_rtt: Option<Duration>,
+    in_flight: Option<u64>,
+}
+
+impl qlog::Reported for Reported {
+    fn take(&mut self, record: &str) {
+        if !record.contains("\"recovery:metrics_updated\"") {
+            return;
+        }
+        // Milliseconds, and only what has changed.
+        if let Some(millis) = qlog::number(record, "\"latest_rtt\":") {
+            self.latest_rtt = Some(Duration::from_nanos((millis * 1e6) as u64));
+        }
+        if let Some(bytes) = qlog::number(record, "\"bytes_in_flight\":") {
+            self.in_flight = Some(bytes as u64);
+        }
+    }
 }
 
 /// Datagrams to be sent.
@@ -129,12 +153,15 @@ impl Application {
         };
         // Microseconds; zero before the first sample.
         let time = |micros: u64| (micros > 0).then(|| Duration::from_micros(micros));
-        let gone = path.acked_bytes.saturating_add(path.lost_bytes);
+        // Its counts of bytes do not tell what is in flight: handshake packets that it drops with their keys, and packets
+        // with ACKs only, are counted as sent and never as gone.
+        let reported = self.log.latest();
         self.stats = Stats {
             cwnd: (path.final_cwnd > 0).then(|| Volume::new(path.final_cwnd)),
-            in_flight: Volume::new(path.sent_bytes.saturating_sub(gone)),
+            in_flight: Volume::new(reported.in_flight.unwrap_or_default()),
             pacing_rate: (path.pacing_rate > 0)
                 .then(|| Rate::from_bps(path.pacing_rate.saturating_mul(8))),
+            latest_rtt: reported.latest_rtt,
             srtt: time(path.srtt),
             min_rtt: time(path.min_rtt),
             acknowledged: Volume::new(path.acked_bytes),
@@ -150,7 +177,12 @@ struct Handler(Rc<RefCell<Application>>);
 
 impl TransportHandler for Handler {
     fn on_conn_created(&mut self, connection: &mut Connection) {
-        self.0.borrow_mut().connection = connection.index();
+        let mut application = self.0.borrow_mut();
+        application.connection = connection.index();
+        if !connection.is_server() {
+            let log = Box::new(application.log.clone());
+            connection.set_qlog(log, String::new(), String::new());
+        }
     }
 
     fn on_conn_established(&mut self, connection: &mut Connection) {
