@@ -19,11 +19,7 @@ _PERIOD_S = 0.01
 _LEASE_NS = 3_000_000_000
 
 
-def record(
-    name: str,
-    port: int | None = None,
-    duration_ns: int | None = None,
-) -> _paceline.Run:
+def record(name: str, port: int | None = None, duration_ns: int | None = None) -> _paceline.Run:
     """Record the connections of the controller, or those with a given port at either end.
 
     It ends after `duration_ns`, or when it is interrupted.

@@ -267,10 +267,7 @@ class Catalogue:
         matches = meant(chosen, [d["name"] for d in _paceline.metrics() if d["scope"] == "run"])
         chosen = matches[0] if len(matches) == 1 else HEADLINES[0]
         errors = (OSError, pl.exceptions.PolarsError)
-        with (
-            self._reading(name, "sweep", *errors) as folder,
-            open_regular(POINTS, folder) as file,
-        ):
+        with self._reading(name, "sweep", *errors) as folder, open_regular(POINTS, folder) as file:
             return points.points(sweep, pl.read_parquet(file), chosen)
 
     def at(self, name: str, point: int, seed: int) -> Order:

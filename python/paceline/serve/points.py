@@ -56,10 +56,7 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
 
 
 def _picture(
-    sweep: Sweep,
-    metric: str,
-    by_point: Sequence[Mapping[str, Any] | None],
-    numbers: list[int],
+    sweep: Sweep, metric: str, by_point: Sequence[Mapping[str, Any] | None], numbers: list[int]
 ) -> pages.Picture | None:
     """Return a metric along an axis, a line for each point of another, or its distribution."""
     means = [statistics["mean"] if statistics else None for statistics in by_point]
@@ -107,11 +104,7 @@ def _picture(
 
 
 def _distribution(
-    sweep: Sweep,
-    title: str,
-    defined: dict[int, float],
-    shown: dict[int, int],
-    size: float,
+    sweep: Sweep, title: str, defined: dict[int, float], shown: dict[int, int], size: float
 ) -> pages.Picture:
     """Return the share of each population at or below each value."""
 

@@ -16,13 +16,7 @@ import polars as pl
 
 from paceline.quantities import NONE, Scale, quantity, scale_of
 from paceline.runs import Run
-from paceline.show.palette import (
-    NEUTRAL,
-    Style,
-    flow_style,
-    quantity_style,
-    reference_style,
-)
+from paceline.show.palette import NEUTRAL, Style, flow_style, quantity_style, reference_style
 
 #: Buckets over an entire run.
 BUCKETS = 1000
@@ -577,9 +571,7 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
         .filter(pl.col("t_ns") <= start + count * width)
         # A number for each bin of each flow, beginning with the one before the start.
         .select(
-            "t_ns",
-            "delivered_bytes",
-            cell=pl.col("flow").cast(pl.Int64) * (count + 1) + bins + 1,
+            "t_ns", "delivered_bytes", cell=pl.col("flow").cast(pl.Int64) * (count + 1) + bins + 1
         )
         # The last sample up to the start is where the first bin begins.
         .group_by("cell")
@@ -596,9 +588,7 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
         )
         .filter(pl.col("bin") >= 0)
         .select(
-            "flow",
-            "bin",
-            rate=pl.col("grown").clip(0) * 8e9 / (pl.col("t_ns") - pl.col("since")),
+            "flow", "bin", rate=pl.col("grown").clip(0) * 8e9 / (pl.col("t_ns") - pl.col("since"))
         )
         .collect()
     )

@@ -803,11 +803,7 @@ class Study:
                 yield turn
 
     def _turn(
-        self,
-        advice: Advice,
-        name: str,
-        value: float | None,
-        values: Mapping[str, Sequence[float]],
+        self, advice: Advice, name: str, value: float | None, values: Mapping[str, Sequence[float]]
     ) -> Turn | None:
         """Return that another controller is ahead of the one that is recommended, if it is.
 
