@@ -126,26 +126,26 @@ def test_lines_are_compared_with_what_the_path_can_do(run: paceline.Run) -> None
 def test_a_change_of_the_path_is_marked_and_told(run: paceline.Run) -> None:
     text = SCENARIO + '[[events]]\nwhen = "1 s"\npath.rate = "5 Mbit/s"\n'
     slower = Sketch(paceline.run(text))
-    marks = [(mark.t, mark.flow, mark.text) for mark in slower.marks()]
+    marks = [(mark["t"], mark["flow"], mark["text"]) for mark in slower.marks()]
     assert marks == [(1.0, None, "rate 10.00 Mbit/s to 5.000 Mbit/s")]
     capacity = slower.overview()[0].references[0].values
     assert capacity == [10.0] * 10 + [5.0] * 10
-    texts = [event.text for event in slower.happenings() if event.flow == 0]
+    texts = [event["text"] for event in slower.happenings() if event["flow"] == 0]
     assert texts[0] == "start"
     assert "state Startup to Drain" in texts
-    assert "rate 10.00 Mbit/s to 5.000 Mbit/s" in {event.text for event in slower.happenings()}
+    assert "rate 10.00 Mbit/s to 5.000 Mbit/s" in {event["text"] for event in slower.happenings()}
 
 
 def test_what_limits_a_flow_is_told_without_gaps(run: paceline.Run) -> None:
     limits = Sketch(run).detail(0).limits
     for span, following in pairwise(limits):
-        assert span.end == following.start
-        assert span.state != following.state
-    assert {span.state for span in limits} >= {"pacing rate", "congestion window"}
+        assert span["end"] == following["start"]
+        assert span["state"] != following["state"]
+    assert {span["state"] for span in limits} >= {"pacing rate", "congestion window"}
     idle = SCENARIO.replace('cc = "bbr3"', 'cc = "bbr3"\napp = { rate = "1 Mbit/s" }')
     quiet = Sketch(paceline.run(idle)).detail(0).limits
-    longest = max(quiet, key=lambda span: span.end - span.start)
-    assert longest.state == "application"
+    longest = max(quiet, key=lambda span: span["end"] - span["start"])
+    assert longest["state"] == "application"
     lost = Sketch(run).detail(0).lost
     assert lost == sorted(lost)
     assert lost[-1] == run.samples.filter(flow=0)["lost_packets"].max()
@@ -346,12 +346,12 @@ def test_zoomed_in_each_packet_is_drawn(with_packets: paceline.Run, tmp_path: Pa
 
 def test_bands_cover_a_flow_without_gaps(run: paceline.Run) -> None:
     bands = Sketch(run).detail(0).bands
-    assert bands[0].state == "Startup"
+    assert bands[0]["state"] == "Startup"
     assert len(bands) > 2
     for band, following in pairwise(bands):
-        assert band.end == following.start
-        assert band.state != following.state
-    assert bands[-1].end == 2.0
+        assert band["end"] == following["start"]
+        assert band["state"] != following["state"]
+    assert bands[-1]["end"] == 2.0
 
 
 def test_a_flow_looks_the_same_everywhere(run: paceline.Run) -> None:

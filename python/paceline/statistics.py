@@ -43,12 +43,16 @@ def student(mean: float, error: float, freedom: float, p: float = 0.05) -> tuple
     return mean - reach, mean + reach
 
 
-def aggregate(values: Sequence[float | None], censored: int = 0) -> answers.Statistics | None:
+def aggregate(
+    values: Sequence[float | None], limits: Sequence[float | None] = ()
+) -> answers.Statistics | None:
     """Return the statistics of repeats; none if it is undefined in all of them, or not finite.
 
-    `censored` of the undefined ones are times longer than their run. They belong to the median and
+    The undefined ones that have a limit are times longer than it. They belong to the median and
     not to the mean, which then has no interval: that of the others would not hold it.
     """
+    pairs = zip(values, limits, strict=False)
+    censored = sum(value is None and limit is not None for value, limit in pairs)
     defined = sorted(value for value in values if value is not None)
     if not defined or not all(map(math.isfinite, defined)):
         return None
@@ -76,10 +80,7 @@ def aggregate(values: Sequence[float | None], censored: int = 0) -> answers.Stat
 
 def of_runs(runs: Sequence[Mapping[str, Any]], name: str) -> answers.Statistics | None:
     """Return the statistics of a metric over runs, given by their JSON."""
-    values = [value(run, name) for run in runs]
-    limits = [limit(run, name) for run in runs]
-    pairs = zip(values, limits, strict=True)
-    return aggregate(values, sum(v is None and end is not None for v, end in pairs))
+    return aggregate([value(run, name) for run in runs], [limit(run, name) for run in runs])
 
 
 def together(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from paceline.runs import Run
 from paceline.serve import limits
 from paceline.serve.beneath import opened
 from paceline.show.palette import Style, flow_style
-from paceline.show.panels import envelopes, rates
+from paceline.show.panels import end_of, envelopes, rates
 
 #: The quantities that can be plotted: title, and column.
 QUANTITIES = {
@@ -140,8 +140,7 @@ Tables = InMemory | OnDisk
 
 def end_ns(run: Tables) -> int:
     """Return when a run ended."""
-    ends = [run.columns(table, ("t_ns",))["t_ns"].max() for table in ("samples", "queue")]
-    return max((int(end) for end in ends if isinstance(end, int)), default=1) or 1
+    return end_of(*(run.columns(table, ("t_ns",)) for table in ("samples", "queue")))
 
 
 def _spacing_ns(run: Tables) -> int:

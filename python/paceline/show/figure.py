@@ -20,11 +20,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
+from paceline import pages
 from paceline.errors import ArgumentError, of_file
 from paceline.names import did_you_mean, visible
 from paceline.reading import read_text
 from paceline.show.palette import Style, state_colour
-from paceline.show.panels import Band, Panel, Sketch
+from paceline.show.panels import Panel, Sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,15 +204,15 @@ def draw(
         hint = f"its flows are {numbers[0]} to {numbers[-1]}"
         raise ArgumentError(f"the run has no flow {flow}", hint=hint)
     detail = sketch.detail(numbers[0] if flow is None else flow)
-    panels = [(panel, list[Band]()) for panel in sketch.overview()]
+    panels = [(panel, list[pages.Band]()) for panel in sketch.overview()]
     panels += [(panel, detail.bands) for panel in detail.panels]
     shown = chosen(panels, names)
     return sheet(f"{run.scenario}, seed {run.seed}", shown, sketch.end_ns / 1e9, theme)
 
 
 def chosen(
-    panels: list[tuple[Panel, list[Band]]], names: Sequence[str]
-) -> list[tuple[Panel, list[Band]]]:
+    panels: list[tuple[Panel, list[pages.Band]]], names: Sequence[str]
+) -> list[tuple[Panel, list[pages.Band]]]:
     """Return the panels that are named, or all; raises `ArgumentError`."""
     known = {panel.name: (panel, bands) for panel, bands in panels}
     for name in names:
@@ -222,7 +223,7 @@ def chosen(
 
 
 def sheet(
-    title: str, panels: list[tuple[Panel, list[Band]]], end: float, theme: Theme | None = None
+    title: str, panels: list[tuple[Panel, list[pages.Band]]], end: float, theme: Theme | None = None
 ) -> Drawing:
     """Draw panels one below the other, with their backgrounds, up to a time in seconds."""
     paper = theme is not None and theme.size is not None
@@ -315,7 +316,7 @@ def _line(style: Style) -> dict[str, Any]:
 
 
 def _panel(
-    ax: Axes, panel: Panel, bands: list[Band], chosen: Sequence[str] | None
+    ax: Axes, panel: Panel, bands: list[pages.Band], chosen: Sequence[str] | None
 ) -> list[Line2D | Patch]:
     """Draw a panel, its lines in chosen colours, and return what its legend explains."""
     ax.set_ylabel(panel.label)
@@ -353,11 +354,10 @@ def _panel(
         ax.plot(panel.times, values, **_line(series.style), linewidth=0.7)
         handles.append(Line2D([], [], label=series.label, **_line(series.style), linewidth=0.7))
     ax.set_ylim(bottom=0)
-    states = list(dict.fromkeys(band.state for band in bands))
+    states = list(dict.fromkeys(band["state"] for band in bands))
     for band in bands:
-        ax.axvspan(
-            band.start, band.end, color=state_colour(band.state), alpha=_PALE, linewidth=0, zorder=0
-        )
+        span, colour = (band["start"], band["end"]), state_colour(band["state"])
+        ax.axvspan(*span, color=colour, alpha=_PALE, linewidth=0, zorder=0)
     handles += [Patch(color=state_colour(s), alpha=_PALE, label=s) for s in states]
     if len(handles) > _LEGEND:
         more = Line2D([], [], linestyle="none", label=f"and {len(handles) - _LEGEND} more")

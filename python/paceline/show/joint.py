@@ -17,7 +17,7 @@ from paceline.quantities import NONE, quantity, scale_of
 from paceline.runs import Run
 from paceline.show import page
 from paceline.show.palette import Style, flow_style
-from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, rates, scaled, top
+from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, end_of, rates, scaled, top
 from paceline.statistics import aggregate, remarks, spread
 
 #: Maximum number of runs drawn one by one if there is no comparison.
@@ -58,7 +58,7 @@ class Joint:
         """Add a run; of its tables only the lines are kept."""
         if not self.runs:
             self.scenario = run.scenario
-            self.width = max(BIN_NS, -(-_end(run) // BINS))
+            self.width = max(BIN_NS, -(-end_of(run.samples, run.queue) // BINS))
         sides = list(dict.fromkeys([*self.sides, side]))
         style = flow_style(sides.index(side) if side else len(self.runs))
         lines = _lines(run, self.width)
@@ -127,8 +127,7 @@ class Joint:
     def _together(self, name: str, side: str) -> answers.Statistics | None:
         runs = [run for run in self.runs if run.side == side]
         values = [run.metrics.get(name) for run in runs]
-        ended = sum(v is None and name in r.censored for v, r in zip(values, runs, strict=True))
-        return aggregate(values, ended)
+        return aggregate(values, [run.censored.get(name) for run in runs])
 
     def remarks(self) -> list[str]:
         """Return what a reader of the intervals has to know."""
@@ -140,14 +139,9 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _end(run: Run) -> int:
-    ends = [frame["t_ns"].max() for frame in (run.samples, run.queue)]
-    return max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
-
-
 def _lines(run: Run, width: int) -> list[Values]:
     """Return the lines of a run, in bins."""
-    count = max(-(-_end(run) // width), 1)
+    count = max(-(-end_of(run.samples, run.queue) // width), 1)
     flows = [values.to_list() for values in rates(run.samples, width, count).values()]
     sums = [sum(row) for row in zip(*flows, strict=True)]
     lines: list[Values] = [[*sums] or [None] * count]

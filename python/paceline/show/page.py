@@ -19,7 +19,7 @@ from paceline.measures import foremost, label
 from paceline.quantities import quantity
 from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
-from paceline.show.panels import Band, Detail, Happening, Panel, Series, Sketch
+from paceline.show.panels import Detail, Panel, Series, Sketch
 from paceline.show.tables import bound_in_words, emulation_rows, guest_lines, judged
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _flows(run: Run) -> list[dict[str, Any]]:
 
 def drawn(sketch: Sketch, details: list[Detail], recorded: dict[int, pages.Packets]) -> pages.Drawn:
     """Return the data that the page draws."""
-    states = dict.fromkeys(band.state for detail in details for band in detail.bands)
+    states = dict.fromkeys(band["state"] for detail in details for band in detail.bands)
     return {
         "end": sketch.end_ns / 1e9,
         "overview": [as_json(panel) for panel in sketch.overview()],
@@ -165,25 +165,17 @@ def drawn(sketch: Sketch, details: list[Detail], recorded: dict[int, pages.Packe
                 "flow": detail.flow,
                 "label": detail.label,
                 "panels": [as_json(panel) for panel in detail.panels],
-                "bands": _spans(detail.bands),
-                "limits": _spans(detail.limits),
+                "bands": detail.bands,
+                "limits": detail.limits,
                 "lost": detail.lost,
                 "packets": recorded.get(detail.flow),
             }
             for detail in details
         ],
         "tints": {state: state_colour(state) for state in states},
-        "marks": [_happened(mark) for mark in sketch.marks()],
-        "happenings": [_happened(event) for event in sketch.happenings()],
+        "marks": sketch.marks(),
+        "happenings": sketch.happenings(),
     }
-
-
-def _happened(event: Happening) -> pages.Happening:
-    return {"t": event.t, "flow": event.flow, "kind": event.kind, "text": event.text}
-
-
-def _spans(bands: list[Band]) -> list[pages.Band]:
-    return [{"start": b.start, "end": b.end, "state": b.state} for b in bands]
 
 
 def _packed(data: pages.Drawn) -> str:

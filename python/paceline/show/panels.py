@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from paceline import pages
 from paceline.quantities import NONE, Scale, quantity, scale_of
 from paceline.runs import Run
 from paceline.show.palette import NEUTRAL, Style, flow_style, quantity_style, reference_style
@@ -85,36 +86,23 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Band:
-    """A span, in seconds, in which a controller was in one state."""
-
-    start: float
-    end: float
-    state: str
-
-
-@dataclass(frozen=True)
 class Detail:
     """The plotted data of one flow."""
 
     flow: int
     label: str
     panels: list[Panel]
-    bands: list[Band] = field(default_factory=list)
+    bands: list[pages.Band] = field(default_factory=list)
     #: What limited the sender, span by span.
-    limits: list[Band] = field(default_factory=list)
+    limits: list[pages.Band] = field(default_factory=list)
     #: Packets declared lost up to each time of the panels.
     lost: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Happening:
-    """An event, in words; without a flow, of the path."""
-
-    t: float
-    flow: int | None
-    kind: str
-    text: str
+def end_of(*frames: pl.DataFrame) -> int:
+    """Return when a run ended, by the last time in its tables."""
+    ends = [frame["t_ns"].max() for frame in frames]
+    return max((int(end) for end in ends if isinstance(end, int)), default=1) or 1
 
 
 def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values:
@@ -192,8 +180,7 @@ class Sketch:
         self._limit = next((limit for _, _, limit in run.links), None)
         self._rate = next((float(rate or 0) for _, rate, _ in run.links), 0.0)
         self.flows = run.flows.sort("flow")
-        ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
-        self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
+        self.end_ns = end_of(self._samples, self._queue)
         # With many flows few are drawn one by one: the rows of the others are not copied.
         few = self._samples.filter(pl.col("flow").is_in(self.drawn))
         self._by_flow = {
@@ -261,17 +248,13 @@ class Sketch:
             series.append(Series(label, Style(NEUTRAL, ()), scaled(list(others), scale)))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         title = f"Throughput by flow, stacked, bins of {width / 1e6:g} ms"
-        panel = Panel("throughput", title, scale.unit, times, series, stacked=True)
-        if self._queue.is_empty():
-            return panel
-        capacity_bps = self._capacity(width, count)
-        references = [Series("link rate", reference_style(0), scaled(capacity_bps, scale))]
-        share = self._share(capacity_bps, times)
-        if self.flows.height > 1:
-            references.append(Series("fair share", reference_style(1), scaled(share, scale)))
-        return Panel(
-            "throughput", title, scale.unit, times, series, stacked=True, references=references
-        )
+        levels: list[tuple[str, Values]] = []
+        if not self._queue.is_empty():
+            levels.append(("link rate", self._capacity(width, count)))
+            if self.flows.height > 1:
+                levels.append(("fair share", self._share(levels[0][1], times)))
+        lines = self._level(levels, scale)
+        return Panel("throughput", title, scale.unit, times, series, True, references=lines)
 
     def _capacity(self, width: int, count: int) -> Values:
         """Return the capacity of the bottleneck in each bin, in bit/s."""
@@ -343,8 +326,7 @@ class Sketch:
         if limit is not None and limit <= 2 * top(peak):
             lines.append(("queue limit", self._at_all(limit)))
         references = self._level(lines, volume)
-        right = time.unit
-        return Panel(name, title, volume.unit, self._times, series, False, right, references)
+        return Panel(name, title, volume.unit, self._times, series, False, time.unit, references)
 
     def drops(self) -> Panel | None:
         """Packets that the bottleneck dropped and marked, if there were any."""
@@ -395,7 +377,7 @@ class Sketch:
         bands = self._bands(flow, frame)
         return Detail(flow, label, panels, bands, self._limits(frame), self._lost(frame))
 
-    def _limits(self, frame: pl.DataFrame) -> list[Band]:
+    def _limits(self, frame: pl.DataFrame) -> list[pages.Band]:
         """Return what limited the sender at each sample, with equal neighbours merged.
 
         A sender whose window has room for another packet waits for its pacer.
@@ -413,13 +395,7 @@ class Sketch:
             .then(pl.lit("pacing rate"))
             .otherwise(pl.lit("receiver or application"))
         )
-        rows = frame.select("t_ns", limit=limit)
-        starts = rows.filter(pl.col("limit") != pl.col("limit").shift().fill_null(""))
-        times = [int(t) for t in starts["t_ns"]] + [self.end_ns]
-        return [
-            Band(start / 1e9, end / 1e9, str(name))
-            for start, end, name in zip(times, times[1:], starts["limit"], strict=False)
-        ]
+        return bands_of(frame.select("t_ns", limit=limit), "limit", self.end_ns)
 
     def _lost(self, frame: pl.DataFrame) -> list[int]:
         """Return the packets declared lost up to each time."""
@@ -429,17 +405,17 @@ class Sketch:
         )
         return [int(n or 0) for n in joined["lost_packets"]]
 
-    def marks(self) -> list[Happening]:
+    def marks(self) -> list[pages.Happening]:
         """Return the scenario's changes, and when the flows have converged."""
         changes = self._events.filter(pl.col("kind") == "change")
         marks = [happening(row) for row in changes.iter_rows(named=True)]
         if self._convergence is not None and self.flows.height > 1:
             last = int(self.flows["start_ns"].max() or 0)  # type: ignore[arg-type]
-            at = (last + self._convergence) / 1e9
-            marks.append(Happening(at, None, "converged", "flows have converged"))
-        return sorted(marks, key=lambda mark: mark.t)
+            at, text = (last + self._convergence) / 1e9, "flows have converged"
+            marks.append({"t": at, "flow": None, "kind": "converged", "text": text})
+        return sorted(marks, key=lambda mark: mark["t"])
 
-    def happenings(self) -> list[Happening]:
+    def happenings(self) -> list[pages.Happening]:
         """Return the events of the flows that are drawn, and of the path."""
         drawn = self._events.filter(pl.col("flow").is_null() | pl.col("flow").is_in(self.drawn))
         return [happening(row) for row in drawn.head(HAPPENINGS).iter_rows(named=True)]
@@ -508,7 +484,7 @@ class Sketch:
     def _envelope(self, frame: pl.DataFrame, column: str) -> Values:
         return envelope(frame, column, self._width, self._count)
 
-    def _bands(self, flow: int, frame: pl.DataFrame) -> list[Band]:
+    def _bands(self, flow: int, frame: pl.DataFrame) -> list[pages.Band]:
         """Return the states of a flow's controller, from the events, so that none is missed."""
         if frame.is_empty():
             return []
@@ -524,7 +500,7 @@ class Sketch:
                 steps.insert(0, (began, str(before or state)))
         ends = [t for t, _ in steps[1:]] + [self.end_ns]
         return [
-            Band(t / 1e9, end / 1e9, state)
+            {"start": t / 1e9, "end": end / 1e9, "state": state}
             for (t, state), end in zip(steps, ends, strict=False)
             if end > t
         ]
@@ -534,7 +510,7 @@ class Sketch:
 _SUFFIXES = {"bit/s": "_bps", "ns": "_ns", "byte": "_bytes", "1": "loss_ratio"}
 
 
-def happening(row: dict[str, Any]) -> Happening:
+def happening(row: dict[str, Any]) -> pages.Happening:
     """Return a row of `events` in words."""
     kind, was, now = str(row["kind"]), row["from"], str(row["detail"] or "")
     text = kind
@@ -555,8 +531,17 @@ def happening(row: dict[str, Any]) -> Happening:
         text = "retransmission timeout"
     elif now:
         text = f"{kind}: {now}"
-    flow = row["flow"]
-    return Happening(int(row["t_ns"]) / 1e9, None if flow is None else int(flow), kind, text)
+    return {"t": int(row["t_ns"]) / 1e9, "flow": row["flow"], "kind": kind, "text": text}
+
+
+def bands_of(frame: pl.DataFrame, column: str, end_ns: int) -> list[pages.Band]:
+    """Return the spans in which a column has one value."""
+    starts = frame.filter(pl.col(column) != pl.col(column).shift().fill_null(""))
+    times = [*starts["t_ns"], end_ns]
+    return [
+        {"start": start / 1e9, "end": end / 1e9, "state": str(state)}
+        for start, end, state in zip(times, times[1:], starts[column], strict=False)
+    ]
 
 
 def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[int, pl.Series]:

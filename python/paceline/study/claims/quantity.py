@@ -133,10 +133,9 @@ def statistic(name: str, values: Sequence[float]) -> float:
     that its run ended before is infinite: it counts in the median, and the mean is undefined.
     """
     defined = [float(value) for value in values if not math.isnan(value)]
-    finite = [value for value in defined if math.isfinite(value)]
-    censored = len(defined) - len(finite)
-    statistics = aggregate([*finite, *[None] * censored], censored)
-    if statistics is None or (censored and not name.startswith("median")):
+    finite = [value if math.isfinite(value) else None for value in defined]
+    statistics = aggregate(finite, defined)
+    if statistics is None or (None in finite and not name.startswith("median")):
         return math.nan
     if len(defined) < FEWEST and name.endswith(("low", "high")):
         end = (min if name.endswith("low") else max)(defined)

@@ -12,7 +12,7 @@ from paceline import pages
 from paceline.quantities import quantity, scale_of
 from paceline.show import page
 from paceline.show.palette import quantity_style, reference_style, state_colour
-from paceline.show.panels import BUCKETS, Band, Panel, Series, Values, scaled, top
+from paceline.show.panels import BUCKETS, Panel, Series, Values, bands_of, scaled, top
 from paceline.study.conformance.packets import reported
 from paceline.study.conformance.verdict import Flow, bounds, measured
 
@@ -76,7 +76,7 @@ def _details(nth: int, flow: Flow, *, named: bool) -> list[pages.Detail]:
         "flow": nth,
         "label": place,
         "panels": [page.as_json(panel) for panel in _panels(flow.nearest)],
-        "bands": _bands(frame),
+        "bands": bands_of(frame, "phase", frame["t_ns"][-1]),
         "limits": [],
         "lost": [],
         "packets": None,
@@ -84,16 +84,10 @@ def _details(nth: int, flow: Flow, *, named: bool) -> list[pages.Detail]:
     own = reported(flow.run, flow.flow)
     if own.is_empty():
         return [detail]
-    return [detail, {**detail, "label": f"{place} own", "bands": _bands(own)}]
-
-
-def _bands(frame: pl.DataFrame) -> list[pages.Band]:
-    """Return the spans in which the state is the same."""
-    starts = frame.filter(pl.col("phase") != pl.col("phase").shift().fill_null(""))
-    times = [*starts["t_ns"], *frame["t_ns"].tail(1)]
-    bands = zip(times, times[1:], starts["phase"], strict=False)
-    spans = [Band(start / 1e9, end / 1e9, str(state)) for start, end, state in bands]
-    return [{"start": b.start, "end": b.end, "state": b.state} for b in spans]
+    return [
+        detail,
+        {**detail, "label": f"{place} own", "bands": bands_of(own, "phase", own["t_ns"][-1])},
+    ]
 
 
 def _panels(judged: Judged) -> list[Panel]:

@@ -199,9 +199,7 @@ def over_seeds(
     values: Sequence[float | None], limits: Sequence[float | None]
 ) -> answers.Statistics | None:
     """Return the statistics of a metric over the seeds of a point."""
-    pairs = zip(values, limits, strict=True)
-    censored = sum(value is None and limit is not None for value, limit in pairs)
-    return aggregate([None if v is None else float(v) for v in values], censored)
+    return aggregate([None if v is None else float(v) for v in values], limits)
 
 
 def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, Any] | None]:
