@@ -139,8 +139,7 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write it into the folder."""
-        with replacing(folder / MANIFEST) as fresh:
-            fresh.write_text(self.text(), encoding="utf-8")
+        replace(folder / MANIFEST, self.text())
 
     def text(self) -> str:
         """Return it in its written form."""
@@ -544,6 +543,12 @@ def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
                 _swap(fresh, real)
 
 
+def write(place: Path, content: str | bytes, *, force: bool = False) -> None:
+    """Write a file as `writing` does."""
+    with writing(place, force=force) as fresh:
+        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 @contextmanager
 def replacing(place: Path) -> Iterator[Path]:
     """Yield a path to write a file that is ours by its name, whatever exists there."""
@@ -552,11 +557,17 @@ def replacing(place: Path) -> Iterator[Path]:
         _put(fresh, place, replace=True)
 
 
-def write_table(frame: pl.DataFrame, place: Path) -> None:
-    """Write a table as Parquet: in memory first, because polars does not report a full disk."""
+def replace(place: Path, content: str | bytes) -> None:
+    """Write a file as `replacing` does."""
+    with replacing(place) as fresh:
+        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def parquet(frame: pl.DataFrame) -> bytes:
+    """Return a table as Parquet: in memory first, because polars does not report a full disk."""
     octets = io.BytesIO()
     frame.write_parquet(octets)
-    place.write_bytes(octets.getbuffer())
+    return octets.getvalue()
 
 
 def _into(place: Path) -> Iterator[Path]:

@@ -307,9 +307,8 @@ class Batch:
         """
         result = self._result()
         if self.grouped and not (self.out / store.GROUP).exists():
-            with store.replacing(self.out / store.GROUP) as fresh:
-                text = json.dumps(_reproducible(result), indent=2, ensure_ascii=False)
-                fresh.write_text(text + "\n", encoding="utf-8")
+            text = json.dumps(_reproducible(result), indent=2, ensure_ascii=False)
+            store.replace(self.out / store.GROUP, text + "\n")
         if self.report:
             result["reports"] = [str(path) for path in self._reports()]
         if digests:

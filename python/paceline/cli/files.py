@@ -114,8 +114,7 @@ def known_controllers(names: Iterable[str]) -> None:
 def write_new(place: Path, text: str, *, force: bool) -> None:
     """Write a text to a file, unless that has it already."""
     if not (place.is_file() and place.read_bytes() == text.encode()):
-        with store.writing(place, force=force) as fresh:
-            fresh.write_text(text, encoding="utf-8")
+        store.write(place, text, force=force)
 
 
 def plan(

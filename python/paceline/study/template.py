@@ -33,5 +33,4 @@ def embedded(image: bytes) -> str:
 def write(folder: Path, contents: Mapping[str, bytes | str]) -> None:
     """Write files of ours into a folder."""
     for name, content in contents.items():
-        with store.writing(folder / name) as fresh:
-            fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+        store.write(folder / name, content)

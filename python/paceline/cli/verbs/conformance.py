@@ -397,8 +397,7 @@ def _ended(
     keys = ("id", "suite", "controller", "title", "verdict", "evidence")
     cases = [{k: row[k] for k in keys if k in row} for row in rows]
     if options.junit is not None:
-        with store.writing(options.junit, force=options.force) as fresh:
-            fresh.write_bytes(flows.junit(rows, judged))
+        store.write(options.junit, flows.junit(rows, judged), force=options.force)
     if options.report is not None:
         from paceline.study.conformance.page import write_page
 

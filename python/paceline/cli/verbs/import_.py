@@ -123,8 +123,7 @@ def import_(
         files.plan(one.toml, str(place), [])
     if out is not None:
         for one, place in zip(made, places, strict=True):
-            with store.writing(place, force=options.force) as fresh:
-                fresh.write_text(one.toml, encoding="utf-8")
+            store.write(place, one.toml, force=options.force)
     written: list[Path | None] = [place if out else None for place in places]
     answer: answers.Import = {
         "format": kind,

@@ -48,8 +48,7 @@ def init(
     for place, source in templates.items():
         text = source.read_text(encoding="utf-8").replace("THIS_FILE", str(path))
         if place == path or not place.exists():
-            with store.writing(place, force=force) as fresh:
-                fresh.write_text(text, encoding="utf-8")
+            store.write(place, text, force=force)
     code, then = path, ""
     if in_c:
         code = path.with_suffix(".so")

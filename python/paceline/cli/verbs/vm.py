@@ -151,7 +151,6 @@ def trace(
     store.check(out, force=None)
     text, path = named_scenario(scenario)
     kernel, controller, receiver, calls = _paceline.vm_trace(text, path, seed)
-    with store.writing(out) as fresh:
-        fresh.write_text(stock.trace(controller, receiver, calls))
+    store.write(out, stock.trace(controller, receiver, calls))
     value = {"file": str(out), "kernel": kernel, "controller": controller}
     console.answer(value, f"{out}: {controller} of Linux {kernel}")

@@ -234,8 +234,7 @@ def write(grid: Grid, folder: Path, name: str, frame: pl.DataFrame) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         # The folder's name gives what its rows have in common.
         part = frame.filter(points.is_in(those)).drop(_hive(grid))
-        with store.replacing(place) as fresh:
-            store.write_table(part, fresh)
+        store.replace(place, store.parquet(part))
 
 
 def _hive(grid: Grid) -> list[str]:

@@ -279,10 +279,8 @@ def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep
     runs = dataset.runs(plan.grid, records)
     dataset.write(plan.grid, folder, "runs", runs)
     dataset.write(plan.grid, folder, "flows", dataset.flows(plan.grid, records))
-    with store.replacing(folder / POINTS) as fresh:
-        store.write_table(dataset.together(plan.grid, runs), fresh)
-    with store.replacing(folder / SCENARIO) as fresh:
-        fresh.write_text(plan.text, encoding="utf-8")
+    store.replace(folder / POINTS, store.parquet(dataset.together(plan.grid, runs)))
+    store.replace(folder / SCENARIO, plan.text)
     value = {
         "schema": SCHEMA,
         "version": _paceline.__version__,
@@ -295,6 +293,5 @@ def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep
         "failed": runs["error"].count(),
     }
     # Written last: it marks the sweep as complete.
-    with store.replacing(folder / NAME) as fresh:
-        fresh.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    store.replace(folder / NAME, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     return Sweep.read(folder)

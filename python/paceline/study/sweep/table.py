@@ -38,7 +38,7 @@ def write(
     if form == "csv":
         frame.write_csv(place)
     else:
-        store.write_table(frame, place)
+        place.write_bytes(store.parquet(frame))
 
 
 def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,8 +61,7 @@ class Book:
         for name, table in tables.items():
             place = self.folder / dataset.table(self.plan.grid, name, number)
             place.parent.mkdir(parents=True, exist_ok=True)
-            with store.replacing(place) as fresh:
-                fresh.write_bytes(table)
+            store.replace(place, table)
         self.ledger.add(record_of(number, outcome))
 
 
@@ -71,7 +69,5 @@ def _table(run: Run, name: str, number: int) -> bytes:
     table = run.inner.table(name)
     if table is None:
         return b""
-    out = io.BytesIO()
     frame = pl.DataFrame(table).select(pl.lit(number, pl.UInt32).alias("run"), pl.all())
-    frame.write_parquet(out)
-    return out.getvalue()
+    return store.parquet(frame)
