@@ -215,7 +215,12 @@ def answer(
     """
     if _json:
         print_json(value() if callable(value) else value)
-        return
+    else:
+        show(*shown)
+
+
+def show(*shown: str | Table | Callable[[], object]) -> None:
+    """Print each of some texts and tables on lines of its own; a function prints by itself."""
     for one in shown:
         if callable(one):
             one()

@@ -34,9 +34,7 @@ class Exit(IntEnum):
     #: Of `shell`, whose other exit codes are its client's.
     SHELL_FAILED = 125
     UNAVAILABLE = 127
-    HANGUP = 129
     INTERRUPTED = 130
-    TERMINATED = 143
 
 
 @dataclass
@@ -83,17 +81,11 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
 
     def as_json(self) -> answers.Error:
         """Return the object that ``--json`` prints."""
-        error: answers.Error = {
-            "kind": self.kind,
-            "message": self.message,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "hint": self.hint,
-        }
+        keys = ("kind", "message", "file", "line", "column", "hint")
+        error: Any = {key: getattr(self, key) for key in keys}
         if len(self.diagnostics) > 1:
             error["all"] = self.diagnostics
-        return error
+        return error  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -102,15 +94,20 @@ def failing(
     kind: str,
     hint: str | None = None,
     *,
+    what: str = "",
     file: str | None = None,
     code: Exit = Exit.BAD_INPUT,
 ) -> Iterator[None]:
-    """Raise errors of some types as failures of a kind; without a hint, with that of the error."""
+    """Raise errors of some types as failures of a kind; without a hint, with that of the error.
+
+    `what` is the beginning of the message, before a colon.
+    """
     try:
         yield
     except errors as error:
         advice = hint or getattr(error, "hint", None)
-        raise Failure(kind, str(error), hint=advice, file=file, code=code) from error
+        message = f"{what}: {error}" if what else str(error)
+        raise Failure(kind, message, hint=advice, file=file, code=code) from error
 
 
 def _problem(diagnostic: Diagnostic) -> answers.Problem:
@@ -121,13 +118,7 @@ def _problem(diagnostic: Diagnostic) -> answers.Problem:
 
 def _of_scenario(error: ScenarioError) -> Failure:
     first = error.diagnostics[0]
-    return Failure(
-        first.kind,
-        first.message,
-        hint=first.hint,
-        file=first.file,
-        line=first.line,
-        column=first.column,
-        rendered="\n\n".join(d.rendered for d in error.diagnostics),
-        diagnostics=[_problem(diagnostic) for diagnostic in error.diagnostics],
-    )
+    failure = Failure(first.kind, first.message, first.hint, first.file, first.line, first.column)
+    failure.rendered = "\n\n".join(d.rendered for d in error.diagnostics)
+    failure.diagnostics = [_problem(diagnostic) for diagnostic in error.diagnostics]
+    return failure

@@ -76,11 +76,9 @@ def parse_over(settings: list[str]) -> dict[str, object]:
             raise Failure("override", f"--over {key} is given twice", hint=hint)
         values = [value.strip() for value in text.split(",")]
         if text[:1] in ("[", "{"):
-            try:
+            hint = "for example --over path.rtt=\"{ from = '1 ms', to = '9 ms', count = 5 }\""
+            with failing(ValueError, "override", hint, what=f"--over {key}"):
                 axes[key] = toml(f"it = {text}")["it"]
-            except ValueError as error:
-                hint = "for example --over path.rtt=\"{ from = '1 ms', to = '9 ms', count = 5 }\""
-                raise Failure("override", f"--over {key}: {error}", hint=hint) from None
         elif unit := _UNIT.fullmatch(values[-1]):
             axes[key] = [v if _UNIT.fullmatch(v) else f"{v} {unit[1]}" for v in values]
         else:
@@ -262,13 +260,9 @@ def recording(name: str) -> Run:
         return read_run(name)
     if name.endswith(".toml"):
         result_folder(name)
-    try:
+    hint = "name a run's folder, or a capture (pcap, pcapng), a qlog, iperf3's JSON or Flent data"
+    with failing(CaptureError, "not-a-recording", hint, what=name, file=name):
         return Run.capture(name)
-    except CaptureError as error:
-        hint = (
-            "name a run's folder, or a capture (pcap, pcapng), a qlog, iperf3's JSON or Flent data"
-        )
-        raise Failure("not-a-recording", f"{name}: {error}", hint=hint, file=name) from None
 
 
 def read_run(folder: str) -> Run:

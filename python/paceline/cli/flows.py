@@ -96,23 +96,21 @@ def of_runs(controller: str, runs: Iterable[tuple[str, Run]], algorithm: str | N
 
 def show(flows: Sequence[Flow]) -> None:
     """Print each flow's verdict, then its checks; of many flows, those that are broken."""
-    out = console.stdout()
     if len(flows) > _FEW:
-        out.print(_together(flows), soft_wrap=True)
+        console.show(_together(flows))
     for flow in flows:
-        out.print(flow.sentence, soft_wrap=True)
+        console.show(flow.sentence)
         checks = flow.nearest.checks if len(flows) <= _FEW else flow.nearest.having("broken")
         if checks:
-            out.print(_table(checks))
+            console.show(_table(checks))
         untold = flow.nearest.having("cannot be told") if len(flows) <= _FEW else []
         for why in dict.fromkeys(check["why"] for check in untold):
             hidden = [check["id"] for check in untold if check["why"] == why]
-            out.print(f"{', '.join(hidden)}: {why}", soft_wrap=True)
+            console.show(f"{', '.join(hidden)}: {why}")
         if len(flows) <= _FEW:
             others = ", ".join(f"{one.name} {100 * one.likeness:.1f} %" for one in flow.judged)
-            out.print(f"Time as allowed by each: {others}", soft_wrap=True)
-        for remark in flow.remarks:
-            out.print(remark, soft_wrap=True)
+            console.show(f"Time as allowed by each: {others}")
+        console.show(*flow.remarks)
 
 
 def _table(checks: Iterable[dict[str, Any]]) -> Any:

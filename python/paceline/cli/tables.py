@@ -63,19 +63,16 @@ def _print_more(metrics: dict[str, Any], *, everything: bool) -> None:
 
 def show_result(result: dict[str, Any], *, everything: bool) -> None:
     """Print one run, or the repeats of one scenario."""
-    out = console.stdout()
     repeats = result.get("repeats")
     title = f"{result['scenario']}, seed {result['seed']}"
     count = len(repeats["seed"]) if repeats else 1
     if repeats:
         title += f", {count} repeats"
-    out.print(_metrics(_chosen(result["metrics"], everything=everything), title))
+    console.show(_metrics(_chosen(result["metrics"], everything=everything), title))
     if result.get("flows"):
-        out.print(_flows(result["flows"], count))
-    for guest in guest_lines(result.get("guests", [])):
-        out.print(f"Controller {guest}", soft_wrap=True, markup=False, highlight=False)
-    for note in notes(result):
-        out.print(note, soft_wrap=True, markup=False, emoji=False)
+        console.show(_flows(result["flows"], count))
+    guests = guest_lines(result.get("guests", []))
+    console.show(*(f"Controller {guest}" for guest in guests), *notes(result))
     _show_engine(result)
     _show_emulation(result)
     _show_expect(result["expect"])
@@ -201,20 +198,20 @@ def _flows(flows: list[dict[str, Any]], count: int) -> Any:
     heads = [FLOW_COLUMNS[name] for name in names]
     table = console.table("Flow", "Controller", *heads, title=title, left=2)
     for flow in flows:
-        cells = (_counted(name, flow.get(name)) for name in names)
+        values = ((name, flow.get(name)) for name in names)
+        cells = (quantity(name, middle(value)) + _counted(value) for name, value in values)
         table.add_row(str(flow["flow"]), flow["cc"], *cells)
     return table
 
 
-def _counted(name: str, value: Any) -> str:
-    """Return a metric for people; for repeats, the median, and of how many runs it is."""
+def _counted(value: Any) -> str:
+    """Return of how many runs a median is, after it; nothing if it is of all."""
     counted = of_count(value) if isinstance(value, dict) else ""
-    return quantity(name, middle(value)) + (f" ({counted})" if counted else "")
+    return f" ({counted})" if counted else ""
 
 
 def show_comparison(result: dict[str, Any], *, everything: bool) -> None:
     """Print the cases of a comparison side by side."""
-    out = console.stdout()
     cases = result["compare"]
     title = f"{result['scenario']}, seed {result['seed']}"
     repeats = cases[0].get("repeats")
@@ -228,17 +225,12 @@ def show_comparison(result: dict[str, Any], *, everything: bool) -> None:
         values = [middle(case["metrics"][name]) for case in cases]
         scale = scale_of(name, max((abs(v) for v in values if v is not None), default=None))
         results = [case["metrics"][name] for case in cases]
-        counts = [of_count(f) if isinstance(f, dict) else "" for f in results]
-        cells = [
-            number(value, scale) + (f" ({counted})" if counted else "")
-            for value, counted in zip(values, counts, strict=True)
-        ]
+        cells = [number(middle(value), scale) + _counted(value) for value in results]
         known = next((value for value in values if value is not None), None)
         table.add_row(plain(name), *cells, _unit(scale, known))
-    out.print(table)
+    console.show(table)
     for case in cases:
-        for note in notes(case):
-            out.print(f"{case['cc']}: {note}", soft_wrap=True, markup=False, emoji=False)
+        console.show(*(f"{case['cc']}: {note}" for note in notes(case)))
         _show_expect(case["expect"], case["cc"])
     engines = [case["engine"] for case in cases]
     total = {key: sum(engine[key] for engine in engines) for key in engines[0]}
@@ -280,7 +272,5 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
 
 
 def _show_places(result: dict[str, Any]) -> None:
-    out = console.stdout()
-    out.print(f"Run:    {result['out']}", soft_wrap=True)
-    for path in result.get("reports", []):
-        out.print(f"Report: {path}", soft_wrap=True)
+    reports = result.get("reports", [])
+    console.show(f"Run:    {result['out']}", *(f"Report: {path}" for path in reports))

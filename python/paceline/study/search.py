@@ -671,11 +671,6 @@ class Find:
     offsets: float | None = None
     changes: float | None = None
 
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """What finds have in common: the states, and the last change before."""
-        return self.verdict.group
-
     def toml(self) -> str:
         """Return it as a scenario whose `[expect]` fails."""
         tables = {"about": self.verdict.description, **self.tables}
@@ -775,13 +770,13 @@ class Search:
             for one in group[:_REDUCED]:
                 find = Find(one.tables, one.verdict, one.run, one.how, len(group))
                 if self._small(find) and self._holds(find):
-                    there = finds.get(find.group)
+                    there = finds.get(find.verdict.group)
                     if there is not None:
                         find.alike += there.alike
                         # Of one defect the smallest path is the one to read.
                         if len(there.toml()) <= len(find.toml()):
                             there.alike, find = find.alike, there
-                    finds[find.group] = find
+                    finds[find.verdict.group] = find
                     self.finds = list(finds.values())
                     break
             else:
@@ -789,7 +784,7 @@ class Search:
 
     def unreduced(self) -> list[Find]:
         """Return finds that are not reduced, the worst of each group, after an interrupt."""
-        known = {find.group for find in self.finds}
+        known = {find.verdict.group for find in self.finds}
         rest = [group for group in _grouped(self.failing) if group[0].verdict.group not in known]
         return [Find(g[0].tables, g[0].verdict, g[0].run, g[0].how, len(g)) for g in rest[:_GROUPS]]
 

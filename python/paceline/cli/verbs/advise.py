@@ -27,7 +27,7 @@ from paceline.cli.app import (
     bounded,
     examples,
 )
-from paceline.cli.failure import Failure
+from paceline.cli.failure import Failure, failing
 from paceline.cli.verbs.fit import described, show
 from paceline.kernel.controller import NAME
 from paceline.quantities import NONE, quantity, scale_of
@@ -235,13 +235,12 @@ def _fitted(opened: study.Recording | tuple[str, Run], options: Options) -> stud
         return opened
     name, run = opened
     paths, threads = options.paths, options.jobs
-    try:
-        with console.simulating(f"{name}: ") as hear:
-            cc = options.sender
-            return study.read(name, run, cc, paths=paths, threads=threads, progress=hear)
-    except fit.UnfitError as error:
-        hint = "advise needs a record of flows with RTTs"
-        raise Failure("unfit", f"{name}: {error}", hint=hint, file=name) from None
+    hint, cc = "advise needs a record of flows with RTTs", options.sender
+    with (
+        failing(fit.UnfitError, "unfit", hint, what=name, file=name),
+        console.simulating(f"{name}: ") as hear,
+    ):
+        return study.read(name, run, cc, paths=paths, threads=threads, progress=hear)
 
 
 def _one_path(recordings: Sequence[study.Recording]) -> list[str]:
@@ -409,28 +408,21 @@ def _print(
     commands: Sequence[str],
     place: Path,
 ) -> None:
-    out = console.stdout()
-    for line in lead:
-        out.print(line, soft_wrap=True)
+    console.show(*lead)
     if rows:
         # At 80 columns there is no room for what no row has.
         kept = [n for n in range(len(_HEADS)) if any(row[n] != NONE for row in rows)]
         table = console.table(*(_HEADS[n] for n in kept))
         for row in rows:
             table.add_row(*(row[n] for n in kept))
-        out.print(table)
+        console.show(table)
     for one in recordings:
-        out.print(f"What {one.name} shows:", soft_wrap=True)
-        for line in one.sentences:
-            out.print(f"  {line}", soft_wrap=True)
+        console.show(f"What {one.name} shows:", *(f"  {line}" for line in one.sentences))
         if one.fitted is not None:
             show(one.name, one.fitted, metrics=False)
     if unknown:
-        out.print("What is not known:")
-        for line in unknown:
-            out.print(f"  {line}", soft_wrap=True)
+        console.show("What is not known:", *(f"  {line}" for line in unknown))
     is_set = commands[-1].startswith(_SYSCTL)
-    out.print("To repeat it, and to set it:" if is_set else "To repeat it:")
-    for line in commands:
-        out.print(f"  {line}", soft_wrap=True)
+    what = "To repeat it, and to set it:" if is_set else "To repeat it:"
+    console.show(what, *(f"  {line}" for line in commands))
     console.print_file(f"{place}\n")

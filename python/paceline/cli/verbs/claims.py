@@ -223,13 +223,9 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
     for result in results:
         shown, verdict = result.shown().replace(" [", "\n["), in_words(result.verdict)
         table.add_row(result.claim.id, result.claim.published, shown, verdict)
-    out = console.stdout()
-    out.print(table)
-    for result in results:
-        for text in _remarks(result):
-            out.print(f"{result.claim.id}: {text}", soft_wrap=True)
+    remarks = [f"{result.claim.id}: {text}" for result in results for text in _remarks(result)]
     form = f"; {NOT_QUOTED}" if quick else ""
-    out.print(f"{tally([result.verdict for result in results])}{form}", soft_wrap=True)
+    console.show(table, *remarks, f"{tally([result.verdict for result in results])}{form}")
 
 
 def _remarks(result: Result) -> Iterator[str]:

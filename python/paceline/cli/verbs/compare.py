@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count, zip_longest
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import Parameter
 
@@ -26,17 +26,8 @@ from paceline.study.conformance.departure import Stay, departure, stays
 from paceline.study.conformance.reference import PREFIX, run
 from paceline.study.sweep import Sweep
 
-_ORDER: tuple[answers.Verdict, ...] = (
-    "worse",
-    "better",
-    "untested",
-    "unclear",
-    "lost",
-    "gained",
-    "same",
-)
-
-
+#: Verdicts in the order in which findings are shown.
+_ORDER: tuple[answers.Verdict, ...] = get_args(answers.Verdict)
 #: At 100 %, every difference would be ignored.
 _tolerance = bounded(0, math.nextafter(100, 0), "from 0 to 100")
 
@@ -167,7 +158,7 @@ def _findings(before: Subject, after: Subject, options: Options) -> list[Finding
 
 def _by(folder: str, options: Options) -> None:
     """Say which value of a key is better: a sentence, a picture, and then rows."""
-    from paceline.show.figure import write
+    from paceline.show.figure import saved
     from paceline.study.compare.picture import draw
 
     key = options.by or ""
@@ -183,8 +174,7 @@ def _by(folder: str, options: Options) -> None:
         sentence = _sentence(first, other, findings, options.metrics or sweep.metrics)
         place = sweep.folder / f"{store.readable(f'{key}-{other.name}-against-{first.name}')}.png"
         title = f"{sweep.scenario}: {other.name} against {first.name}"
-        with store.writing(place) as fresh:
-            write(draw(title, findings), fresh, "png")
+        store.write(place, saved(draw(title, findings), "png"))
         lines.append((other, findings, sentence, place))
     answer: answers.Comparisons = {
         "by": key,
@@ -203,7 +193,7 @@ def _by(folder: str, options: Options) -> None:
 
     def show() -> None:
         for other, findings, sentence, place in lines:
-            console.stdout().print(f"{sentence}\nPicture: {place}", soft_wrap=True)
+            console.show(f"{sentence}\nPicture: {place}")
             counts = Counter(finding.verdict for finding in findings)
             notes = [_summary(counts, options), *_notes(findings, ())]
             _show(first.name, other.name, findings, notes, options)
@@ -270,10 +260,9 @@ def _print(states: Sequence[answers.Stays], old: str, new: str) -> None:
     for number, row in enumerate(states[:_STATES], 1):
         then, now = quantity("_ns", row["old_enter_ns"]), quantity("_ns", row["new_enter_ns"])
         table.add_row(str(number), row["old"] or NONE, then, row["new"] or NONE, now)
-    out = console.stdout()
-    out.print(table)
+    console.show(table)
     if len(states) > _STATES:
-        out.print(f"The first {_STATES} of {len(states)} states; --json gives all.")
+        console.show(f"The first {_STATES} of {len(states)} states; --json gives all.")
 
 
 def _read(name: str) -> Subject:
@@ -412,7 +401,6 @@ def _signed(name: str, value: float) -> str:
 
 
 def _table(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]) -> None:
-    out = console.stdout()
     points = any(finding.point for finding in findings)
     if findings:
         title = f"{new} against {old}"
@@ -423,9 +411,8 @@ def _table(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]
             *cells, verdict = _cells(finding)
             coloured = console.styled(verdict, colour) if colour else verdict
             table.add_row(*([finding.point] if points else []), *cells, coloured)
-        out.print(table)
-    for note in notes:
-        out.print(note, soft_wrap=True)
+        console.show(table)
+    console.show(*notes)
 
 
 def _markdown(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]) -> None:

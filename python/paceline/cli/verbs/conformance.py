@@ -340,11 +340,9 @@ def _recovery(folder: Path) -> list[dict[str, Any]]:
 def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, Any]]:
     """Play scripts to this machine's kernel, and store what it sends if requested."""
     if options.record is not None:
-        try:
+        hint = "name a folder that does not exist; nothing is overwritten"
+        with failing(OSError, "bad-folder", hint, what=str(options.record)):
             options.record.mkdir(parents=True)
-        except OSError as error:
-            hint = "name a folder that does not exist; nothing is overwritten"
-            raise Failure("bad-folder", f"{options.record}: {error}", hint=hint) from error
     rows: list[dict[str, Any]] = []
     for case in _paceline.recovery_live(
         folder, ids, lambda id_: console.note(f"played {id_}", style="dim")

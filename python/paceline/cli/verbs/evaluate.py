@@ -137,7 +137,6 @@ def _row(result: Result) -> dict[str, Any]:
 
 
 def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
-    out = console.stdout()
     title = f"{controller} by the criteria of RFC 9743; Paceline chose the bounds"
     table = console.table(
         "Section", "Criterion", "Measured", "Value", "Verdict", title=title, left=3
@@ -147,19 +146,15 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
         colour = {"met": "green", "not met": "red"}.get(row["verdict"], "yellow")
         verdict = console.styled(row["verdict"], colour)
         table.add_row(row["section"], row["criterion"], row["measures"], measured, verdict)
-    out.print(table)
-    for row in rows:
-        if row["why"]:
-            out.print(f"{row['section']}: {row['why']}", soft_wrap=True)
+    console.show(table, *(f"{row['section']}: {row['why']}" for row in rows if row["why"]))
     title = f"Against {controller}: share of the others, and the harm they suffer"
     table = console.table("Other", *(m.capitalize() for m in MEASURES), title=title)
     row_of = matrix.controllers.index(controller)
     for nth, name in enumerate(matrix.controllers):
         values = (matrix.cells[m][row_of][nth] for m in MEASURES)
         table.add_row(name, *(NONE if math.isnan(v) else f"{100 * v:.0f} %" for v in values))
-    out.print(table)
     met = sum(row["verdict"] == "met" for row in rows)
-    out.print(f"{met} of {len(rows)} criteria met")
+    console.show(table, f"{met} of {len(rows)} criteria met")
 
 
 def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:

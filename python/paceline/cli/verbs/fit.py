@@ -112,7 +112,7 @@ def described(record: str, place: Path | None, fitted: study.Fit) -> answers.Fit
 
 def show(record: str, fitted: study.Fit, *, metrics: bool = True) -> None:
     """Print a fitted path, and how well it fits."""
-    best, out = fitted.judged[0], console.stdout()
+    best = fitted.judged[0]
     table = console.table("Path", "Estimate", "95 % interval", title=record)
     for number, stretch in enumerate(fitted.stretches):
         name = "rate" if number == 0 else f"rate from {quantity('_ns', stretch.begin * 1e9)}"
@@ -123,16 +123,14 @@ def show(record: str, fitted: study.Fit, *, metrics: bool = True) -> None:
     for name, estimate in fitted.parameters.items():
         if name in study.LABELS:
             table.add_row(f"  {study.LABELS[name]}", *_cells(name, estimate))
-    out.print(table)
+    console.show(table)
     if not metrics:
         return
     table = console.table("Metric", "Measured", "Fitted")
     for name, value in fitted.observed.metrics.items():
         cells = (study.written(name, one) for one in (value, best.observed.metrics[name]))
         table.add_row(plain(name), *cells)
-    out.print(table)
-    for note in fitted.notes:
-        out.print(note, soft_wrap=True)
+    console.show(table, *fitted.notes)
 
 
 def _cells(unit: str, one: study.Estimate) -> tuple[str, str]:

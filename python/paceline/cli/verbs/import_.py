@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Force, Json, Memory, app, examples
-from paceline.cli.failure import Failure
+from paceline.cli.failure import Failure, failing
 from paceline.cli.tables import keep_record, record_answer, show_record
 from paceline.errors import CaptureError, FileError, of_file
 from paceline.exchange import IMPORTS, RECORDS
@@ -182,10 +182,8 @@ def _record(file: str, format: str | None, out: Path | None) -> None:  # noqa: A
     """Read a recording, store it as a run, and print its content."""
     if out is not None:
         store.check(out)
-    try:
+    with failing(CaptureError, "import", what=file, file=file):
         run = Run.capture(file, format)
-    except CaptureError as error:
-        raise Failure("import", f"{file}: {error}", file=file) from None
     kept = keep_record(run, out, Path(file).name.split(".", 1)[0] or "capture")
     answer: answers.Import = {"format": run.backend, "record": record_answer(run, kept)}
     console.answer(answer, lambda: show_record(run, kept))

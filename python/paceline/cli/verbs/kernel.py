@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from paceline import store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, examples, part, parted
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.cli.tables import keep_record, record_answer, show_record
 from paceline.errors import CaptureError, RunError
 from paceline.kernel import bpf, controller
@@ -193,10 +193,8 @@ def record(
     if port is not None and not 0 < port < 1 << 16:
         hint = "paceline kernel record 5201"
         raise Failure("usage", f"{port} is not a port from 1 to 65535", hint=hint)
-    try:
+    with failing(ValueError, "usage", '--duration "10 s"', what="--duration"):
         length = None if duration is None else duration_ns(duration)
-    except ValueError as error:
-        raise Failure("usage", f"--duration: {error}", hint='--duration "10 s"') from None
     if length == 0:
         raise Failure("usage", "--duration is more than 0", hint='--duration "10 s"')
     if out is not None:

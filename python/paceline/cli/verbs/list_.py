@@ -237,21 +237,20 @@ def _show_rows(what: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _show_one(row: dict[str, Any]) -> None:
-    out = console.stdout()
     for key, value in row.items():
         if key not in _PARTS and value is not None:
-            out.print(f"{key:<8} {value}", soft_wrap=True)
+            console.show(f"{key:<8} {value}")
     if row.get("options"):
         table = console.table("Option", "Default", "Takes", "What it does", left=4)
         for option in row["options"]:
             cells = (option["name"], option["default"], option["range"], option["doc"])
             table.add_row(*cells)
-        out.print(table)
+        console.show(table)
     if row.get("state"):
-        out.print(f"{'samples':<8} {', '.join(row['state'])}", soft_wrap=True)
+        console.show(f"{'samples':<8} {', '.join(row['state'])}")
     if row.get("columns"):
         table = console.table("Column", "Unit", "Type", "What it says", left=4)
         for column in row["columns"]:
             kind = column["type"] + " or null" * column["nullable"]
             table.add_row(column["name"], column["unit"] or "", kind, column["doc"])
-        out.print(table)
+        console.show(table)

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from paceline import _paceline, answers, store
 from paceline.cli import console
 from paceline.cli.app import Json, examples, part, parted, positive
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.failure import Exit, Failure, failing
 from paceline.quantities import duration_ns, quantity, size_bytes
 from paceline.runs import Run
 
@@ -219,10 +219,9 @@ def _resolved(address: str | None) -> str:
     hint = "HOST:PORT, such as 127.0.0.1:4433 or [::1]:4433"
     if not port.isdecimal() or int(port) > 65535:
         raise Failure("bad-value", f"`{port}` is not a port from 0 to 65535", hint=hint)
-    try:
+    what = f"the host `{host}` is not found"
+    with failing((OSError, UnicodeError), "bad-value", hint, what=what):
         addresses = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
-    except (OSError, UnicodeError) as error:
-        raise Failure("bad-value", f"the host `{host}` is not found: {error}", hint=hint) from None
     family, _, _, _, place = addresses[0]
     number = str(place[0])
     return f"[{number}]:{port}" if family == socket.AF_INET6 else f"{number}:{port}"
@@ -232,10 +231,8 @@ def _parsed(option: str, text: str | None, read: Any) -> int | None:
     """Return an option's value, if it is given."""
     if text is None:
         return None
-    try:
+    with failing(ValueError, "bad-value", what=option):
         value: int = read(text)
-    except ValueError as error:
-        raise Failure("bad-value", f"{option}: {error}") from None
     if value < 1:
         raise Failure("bad-value", f"{option} must be more than 0")
     return value

@@ -201,16 +201,14 @@ def _write(
     finds: list[answers.Found] = []
     for number, find in enumerate(search.finds[:_MOST], 1):
         text, place = find.toml(), out / f"find-{number}.toml"
-        with store.replacing(place) as fresh:
-            fresh.write_text(text, encoding="utf-8")
+        store.replace(place, text)
         if not interrupted:
-            from paceline.show.figure import write
+            from paceline.show.figure import saved
 
-            picture = place.with_suffix(".png")
-            with store.replacing(picture) as fresh:
-                panels = ("throughput", "rtt", "queue", "window")
-                write(batch.run(text, progress=lambda _: None).plot(*panels), fresh, "png")
-        states = zip(("state", "recovery", "after"), find.group, strict=True)
+            panels = ("throughput", "rtt", "queue", "window")
+            drawn = batch.run(text, progress=lambda _: None).plot(*panels)
+            store.replace(place.with_suffix(".png"), saved(drawn, "png"))
+        states = zip(("state", "recovery", "after"), find.verdict.group, strict=True)
         finds.append(
             {
                 "file": str(place),
@@ -236,8 +234,7 @@ def _write(
         "finds": finds,
     }
     if not interrupted:
-        with store.replacing(out / NAME) as fresh:
-            fresh.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+        store.replace(out / NAME, json.dumps(answer, indent=1) + "\n")
     return answer
 
 
@@ -253,17 +250,15 @@ def _show(answer: answers.Search, known: set[tuple[str, ...]] | None, out: Path)
         head += f"; {len(new)} new"
 
     def show() -> None:
-        screen = console.stdout()
-        screen.print(head, soft_wrap=True)
+        console.show(head)
         for find in finds:
             shares = (find["offsets_ratio"], find["changes_ratio"])
             each = [NONE if share is None else f"{100 * share:.0f} %" for share in shares]
-            screen.print(f"\n{find['file']}", soft_wrap=True)
-            screen.print(find["told"], soft_wrap=True)
-            screen.print(
+            console.show(
+                f"\n{find['file']}",
+                find["told"],
                 f"It fails with {each[0]} of 40 start offsets and {each[1]} of small changes; "
                 f"{find['alike']} paths fail so, the first by {find['how']} in run {find['run']}.",
-                soft_wrap=True,
             )
 
     console.answer({**answer, "new": len(new), "out": str(out)}, show)

@@ -39,10 +39,8 @@ class Options:
 
 
 def _time(option: str, text: str | None) -> int | None:
-    try:
+    with failing(ValueError, "bad-value", f'{option} "0.5 s"', what=option):
         return None if text is None else duration_ns(text)
-    except ValueError as error:
-        raise Failure("bad-value", f"{option}: {error}", hint=f'{option} "0.5 s"') from None
 
 
 @app.command(
@@ -64,7 +62,7 @@ def sequence(
     Retransmissions, losses and SACK blocks are marked. If you name several runs, the diagram
     overlays them. It needs recorded packets: `record.packets = true` in `[run]`.
     """
-    from paceline.show.figure import write
+    from paceline.show.figure import saved
     from paceline.show.sequence import SequenceError
     from paceline.show.sequence_figure import draw
 
@@ -83,7 +81,6 @@ def sequence(
             rounds=options.rounds,
             title=options.title,
         )
-    with store.writing(out, force=options.force) as fresh:
-        write(figure, fresh, options.format)
+    store.write(out, saved(figure, options.format), force=options.force)
     answer: answers.Sequence = {"sequence": str(out), "format": options.format, "runs": run}
     console.answer(answer, str(out))

@@ -179,10 +179,8 @@ def _refuse_option(words: list[str]) -> None:
 
 def _scenario(options: Options) -> str:
     """Return a scenario of the path that the options describe."""
-    try:
+    with failing(ValueError, "bad-value", '--delay "20 ms"', what="--delay"):
         rtt = f"{2 * duration_ns(options.delay)} ns"
-    except ValueError as error:
-        raise Failure("bad-value", f"--delay: {error}", hint='--delay "20 ms"') from None
     # For a link without delay, a BDP is zero.
     least = "1 us" if rtt == "0 ns" else rtt
     # A JSON string is also a TOML string.

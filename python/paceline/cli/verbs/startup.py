@@ -115,7 +115,7 @@ def startup(
 
 
 def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:
-    from paceline.show.figure import canvas, styled, write
+    from paceline.show.figure import canvas, saved, styled
 
     with styled():
         figure = canvas(7, 5, "")
@@ -130,5 +130,4 @@ def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:
         growth.axhline(2, color="#777777", linewidth=0.8, linestyle="--")
         growth.set_ylabel("growth over the round before")
         growth.set_xlabel("round")
-        with store.writing(path, force=force) as fresh:
-            write(figure, fresh, path.suffix[1:].lower())
+        store.write(path, saved(figure, path.suffix[1:].lower()), force=force)

@@ -290,7 +290,5 @@ def _table(sweep: Sweep) -> None:
     if seeds > 1 and all(alike(dict(enumerate(sweep.values(m)))) for m in sweep.metrics):
         out.print(f"The seed has no effect here: all runs of a point are identical; {JITTER}")
     elif seeds > 1:
-        for remark in remarks(
-            [statistics[metric][nth] for metric in sweep.metrics for nth in rows]
-        ):
-            out.print(remark, soft_wrap=True)
+        shown = [statistics[metric][nth] for metric in sweep.metrics for nth in rows]
+        console.show(*remarks(shown))
