@@ -315,6 +315,11 @@ class Run:
         return text
 
 
+def packets_of(run: Run) -> pl.DataFrame | None:
+    """Return the packets of a run; none if they were not recorded."""
+    return None if run.inner.table("packets") is None else run.packets
+
+
 def pairs(overrides: Overrides) -> tuple[tuple[str, str], ...]:
     """Return overrides as the parser takes them: TOML values as text."""
     items = overrides.items() if isinstance(overrides, Mapping) else overrides

@@ -21,7 +21,7 @@ from paceline._paceline import __version__
 from paceline.exchange.declared import Export, Record
 from paceline.exchange.pcapng import ack_bytes, headers
 from paceline.later import polars as pl
-from paceline.runs import Run
+from paceline.runs import Run, packets_of
 
 Event = tuple[int, str, dict[str, Any]]
 
@@ -120,11 +120,7 @@ def _events(run: Run, row: dict[str, Any]) -> Iterator[Event]:
     details = {"cc": str(row["cc"]), "seed": run.seed, "flow": flow}
     yield 0, "simulation:scenario", {"name": run.scenario, "details": details}
     parts = [_states(run, flow), _metrics(run, flow)]
-    try:
-        packets = run.packets
-    except KeyError:
-        pass
-    else:
+    if (packets := packets_of(run)) is not None:
         parts.append(_packets(packets.filter(pl.col("flow") == flow), headers(run)[flow]))
     yield from merge(*parts, key=lambda event: event[0])
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from paceline.runs import packets_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,9 +23,8 @@ MOST = 300_000
 
 def of_flows(run: Run, flows: Sequence[int]) -> dict[int, pages.Packets]:
     """Return the packets of each flow; nothing if the run did not record them."""
-    try:
-        frame = run.packets
-    except KeyError:
+    frame = packets_of(run)
+    if frame is None:
         return {}
     kinds = pl.DataFrame({"kind": KINDS, "code": range(len(KINDS))})
     rows = (

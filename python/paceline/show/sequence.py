@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from paceline.later import polars as pl
-from paceline.runs import Run
+from paceline.runs import Run, packets_of
 
 #: Columns and rows of a view; more than a figure has points.
 COLUMNS = 1500
@@ -89,7 +89,9 @@ def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
     """
     pairs = []
     for run in runs:
-        packets = _packets(run)
+        if (packets := packets_of(run)) is None:
+            hint = "`paceline run FILE --set run.record.packets=true` records them"
+            raise SequenceError(f"{run.scenario} has no recorded packets", hint)
         flows = run.flows.sort("flow")
         if flow is not None:
             flows = flows.filter(pl.col("flow") == flow)
@@ -107,16 +109,6 @@ def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
     if not pairs:
         raise SequenceError("no flow sent anything", "choose another flow, or a longer run")
     return _named(runs, pairs)
-
-
-def _packets(run: Run) -> pl.DataFrame:
-    try:
-        return run.packets
-    except KeyError:
-        raise SequenceError(
-            f"{run.scenario} has no recorded packets",
-            "`paceline run FILE --set run.record.packets=true` records them",
-        ) from None
 
 
 def _trace(label: str, packets: pl.DataFrame) -> Trace | None:

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from paceline import answers, batch, guests
-from paceline.errors import NoTableError
 from paceline.later import numpy as np
 from paceline.later import polars as pl
 from paceline.quantities import duration_ns, exact_time, quantity, scale_of
 from paceline.reading import toml
-from paceline.runs import Run
+from paceline.runs import Run, packets_of
 from paceline.study import fit
 from paceline.study.compare import Finding, compare
 from paceline.study.compare.subjects import Subject
@@ -327,11 +326,7 @@ def _own(
 
 def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) -> Any:
     """Return whether a flow fills its receiver's window, at each time; its ACKs give the size."""
-    if flow.least is None:
-        return None
-    try:
-        table = run.packets
-    except NoTableError:
+    if flow.least is None or (table := packets_of(run)) is None:
         return None
     acks = table.filter((pl.col("flow") == row["flow"]) & (pl.col("kind").cast(pl.String) == "ack"))
     times = acks["t_ns"].cast(float).to_numpy() / 1e9 - row["start_ns"] / 1e9 + flow.start

@@ -13,7 +13,7 @@ from paceline.errors import MemoryLimitError
 from paceline.later import numpy as np
 from paceline.later import polars as pl
 from paceline.quantities import quantity
-from paceline.runs import Run
+from paceline.runs import Run, packets_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -482,11 +482,7 @@ def _counts(
 
 def _packets(run: Run) -> pl.DataFrame | None:
     """Return the packets of a capture, whose samples count what was acknowledged in order only."""
-    if run.backend != "pcap":
-        return None
-    try:
-        packets = run.packets
-    except KeyError:
+    if run.backend != "pcap" or (packets := packets_of(run)) is None:
         return None
     return packets.with_columns(pl.col("kind").cast(pl.String))
 
