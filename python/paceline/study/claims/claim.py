@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from paceline import _paceline
 from paceline.grid import Axis, Overrides, crossed
-from paceline.study.claims.changes import Change
 from paceline.study.claims.expressions import Expression
 from paceline.study.claims.pictures import Picture
 from paceline.study.claims.tables import Table
@@ -86,6 +85,57 @@ class Quick:
     overrides: Overrides = ()
     #: By the keys of an axis, the points of it that are kept.
     points: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a claim: settings in some of its cases, or a case replaced by another.
+
+    It is a cause added or removed, another choice, or a mutant; what is expected of these differs.
+    """
+
+    name: str
+    #: The change, in words.
+    that: str
+    overrides: Overrides = ()
+    #: The cases that are changed; all if none is named.
+    cases: tuple[str, ...] = ()
+    #: By a case's name, the case whose runs take its place.
+    swap: dict[str, str] = field(default_factory=dict)
+    #: The value of `bbr3` in the conformance cases, in the form of `flows.cc`.
+    conformance: str = ""
+    #: Of a mutant: why only the long form of the claim shows that it fails.
+    long: str = ""
+    #: Seeds 1 to this, of every case; those of the claim if none.
+    seeds: int | None = None
+    #: Of a variant: a gap that it must at least halve; none if every bound must hold with it.
+    halves: Expression | None = None
+    #: Of a variant or a choice: another figure than the one that the claim measures.
+    measured: Expression | None = None
+
+    def of(self, claim: Claim) -> Claim:
+        """Return the changed claim, without its display elements."""
+        cases = dict(claim.cases)
+        for name in self.cases or (tuple(cases) if self.overrides else ()):
+            cases[name] = replace(cases[name], after=cases[name].after + self.overrides)
+        for name, other in self.swap.items():
+            cases[name] = claim.cases[other]
+        if self.seeds is not None:
+            cases = {name: replace(case, seeds=None) for name, case in cases.items()}
+        halves = {"": self.halves} if self.halves else {}
+        return replace(
+            claim,
+            cases=cases,
+            measured=self.measured or claim.measured,
+            seeds=self.seeds or claim.seeds,
+            conforms=self.conformance or claim.conforms,
+            beside=halves,
+            pictures=(),
+            tables=(),
+            variants=(),
+            choices=(),
+            mutants=(),
+        )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from paceline.quantities import quantity
@@ -74,11 +75,11 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[float, float], bool]]] = {
-    ast.Lt: ("<", operator.lt),
-    ast.LtE: ("<=", operator.le),
-    ast.Gt: (">", operator.gt),
-    ast.GtE: (">=", operator.ge),
+_COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 _STATISTICS = ("mean", "median", "low", "high", "median_low", "median_high")
 _CONDITIONS: dict[str, Callable[[Sequence[float]], float]] = {"all": all, "any": any, "count": sum}
@@ -153,18 +154,11 @@ class Expression:
     def ends(self, names: Names) -> tuple[Quantity, Quantity] | None:
         """Return the interval ends at its points, if it is a mean or a median over seeds."""
         match self._tree:
-            case ast.Call(func=ast.Name(id="mean"), args=[argument], keywords=[]):
-                ends = ("low", "high")
-            case ast.Call(func=ast.Name(id="median"), args=[argument], keywords=[]):
-                ends = ("median_low", "median_high")
-            case _:
-                return None
-        samples = self._guarded(argument, names)
-        low, high = (
-            samples.over_seeds(lambda row, end=end: interval_end(end, row))  # type: ignore[misc]
-            for end in ends
-        )
-        return low, high
+            case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _BOTH:
+                samples = self._guarded(argument, names)
+                low, high = (samples.over_seeds(partial(interval_end, end)) for end in _BOTH[name])
+                return low, high
+        return None
 
     def is_statistic(self) -> bool:
         """Return whether it is a statistic of a single metric, and so in the unit of that."""
@@ -247,9 +241,9 @@ class Expression:
         return ", ".join(missed)
 
 
-_INTERVALS = (("low", "high"), ("median_low", "median_high"))
-#: By the name of an interval's end, those of both.
-_ENDS = {end: both for both in _INTERVALS for end in both}
+#: The names of the ends of a statistic's interval; and by one of them, those of both.
+_BOTH = {"mean": ("low", "high"), "median": ("median_low", "median_high")}
+_ENDS = {end: both for both in _BOTH.values() for end in both}
 #: Functions whose values have the unit of their arguments.
 _KEEPS = frozenset({*_STATISTICS, "min", "max", "sum"})
 
@@ -307,17 +301,15 @@ class _Evaluation:
                 return self._measured(value, metric)
         raise QuantityError(f"cannot read {ast.unparse(node)!r}")
 
-    def _numbers(self, node: ast.expr) -> Quantity:
+    def _numbers(self, node: ast.expr, *, are_conditions: bool = False) -> Quantity:
         quantity = self.of(node)
-        if isinstance(quantity.rows[0][0], bool):
-            raise QuantityError(f"{ast.unparse(node)!r} is a condition, not a number")
+        if isinstance(quantity.rows[0][0], bool) != are_conditions:
+            what = "a number, not a condition" if are_conditions else "a condition, not a number"
+            raise QuantityError(f"{ast.unparse(node)!r} is {what}")
         return quantity
 
     def _conditions(self, node: ast.expr) -> Quantity:
-        quantity = self.of(node)
-        if not isinstance(quantity.rows[0][0], bool):
-            raise QuantityError(f"{ast.unparse(node)!r} is a number, not a condition")
-        return quantity
+        return self._numbers(node, are_conditions=True)
 
     def _compare(
         self, node: ast.expr, sides: Sequence[ast.expr], ops: Sequence[ast.cmpop]
@@ -325,7 +317,7 @@ class _Evaluation:
         for op in ops:
             if type(op) not in _COMPARISONS:
                 raise QuantityError("compare with <, <=, > or >=")
-        steps = [_COMPARISONS[type(op)][1] for op in ops]
+        steps = [_COMPARISONS[type(op)] for op in ops]
 
         def chain(*values: float) -> bool:
             if any(map(math.isnan, values)):

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from paceline.batch import Watch
 from paceline.errors import RunError
-from paceline.study.claims.changes import Change
-from paceline.study.claims.claim import Claim
+from paceline.study.claims.claim import Change, Claim
 from paceline.study.claims.expressions import ExpressionError, Names
 from paceline.study.claims.jobs import Pool
 from paceline.study.claims.measured import Measured

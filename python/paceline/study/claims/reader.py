@@ -14,8 +14,7 @@ from paceline.grid import Axis, Overrides, overrides_of, read_axes
 from paceline.grid import toml as toml_text
 from paceline.names import nearest
 from paceline.reading import read_text, toml
-from paceline.study.claims.changes import Change
-from paceline.study.claims.claim import QUICK_SEEDS, Bound, Case, Claim, Quick
+from paceline.study.claims.claim import QUICK_SEEDS, Bound, Case, Change, Claim, Quick
 from paceline.study.claims.expressions import Expression, ExpressionError
 from paceline.study.claims.pictures import Picture, PictureError
 from paceline.study.claims.tables import Table, TableError

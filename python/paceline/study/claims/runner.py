@@ -14,8 +14,7 @@ from paceline import measures
 from paceline.batch import Emulated, Job, Watch
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
-from paceline.study.claims.changes import Change
-from paceline.study.claims.claim import Bound, Claim
+from paceline.study.claims.claim import Bound, Change, Claim
 from paceline.study.claims.conformance import conformance_values
 from paceline.study.claims.expressions import Expression, ExpressionError, Names, Place
 from paceline.study.claims.jobs import Pool
@@ -304,18 +303,16 @@ def _figure(name: str, expression: Expression, names: Names) -> Figure:
 def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
     """Return the names available to expressions, and which emulated runs are missing."""
     lost = []
-    names: dict[str, Any] = {}
-    for name, figure in plan.claim.figures.items():
-        names[name] = Quantity.published(figure)
+    figures = plan.claim.figures.items()
+    names: dict[str, Any] = {name: Quantity.published(figure) for name, figure in figures}
     used = {name for expression in plan.claim.expressions() for name in expression.names()}
-    for name, value in startup_values(plan.claim.startup_rows, used).items():
-        names[name] = Quantity.number(value)
+    numbers = startup_values(plan.claim.startup_rows, used)
     if plan.claim.conformance is not None:
         key = (plan.claim.conformance, plan.claim.conforms)
         if key not in pool.conformed:
             pool.conformed[key] = conformance_values(*key)
-        for name, value in pool.conformed[key].items():
-            names[name] = Quantity.number(value)
+        numbers |= pool.conformed[key]
+    names |= {name: Quantity.number(value) for name, value in numbers.items()}
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):
             if job in pool.failures:
