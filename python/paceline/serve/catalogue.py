@@ -7,12 +7,11 @@ import tomllib
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, get_args
 
-from paceline import _paceline, guests, pages, store
+from paceline import _paceline, answers, guests, pages, store
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, StoreError
 from paceline.later import polars as pl
 from paceline.measures import foremost
@@ -32,6 +31,9 @@ from paceline.study.sweep.result import POINTS, SCENARIO, Sweep
 
 _RUN = "run.json"
 
+#: The engines that can run a scenario.
+BACKENDS: tuple[answers.Backend, ...] = get_args(answers.Backend)
+
 #: What the files of a run or a sweep raise that has another form.
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
@@ -41,15 +43,6 @@ PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 class Missing(LookupError):  # noqa: N818 - it is an answer
     """A name that does not exist, or something unreadable."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """The scenario of a repeated run."""
-
-    scenario: str
-    seed: int
-    backend: str
 
 
 class Catalogue:
@@ -134,12 +127,14 @@ class Catalogue:
             why = "run `paceline report` to see why" if kind == "run" else "run the sweep again"
             raise NotARunError(f"{name} cannot be read: {why}") from None
 
-    def order(self, name: str) -> Order:
-        """Return the description of a run; `Missing` if there is none of that name."""
+    def order(self, name: str) -> pages.Scenario:
+        """Return the scenario of a run; `Missing` if there is none of that name."""
         with self._reading(name, "run", *_DAMAGE) as folder:
             value = json_value(read_bytes(_RUN, beneath=folder))
             text = read_bytes("scenario.toml", beneath=folder).decode()
-            return Order(text, int(value["seed"]), str(value["backend"]))
+            # A recording is of another program.
+            backend: answers.Backend = value["backend"] if value["backend"] in BACKENDS else "sim"
+            return {"text": text, "seed": int(value["seed"]), "backend": backend}
 
     def compare(self, old: str, new: str) -> pages.Between:
         """Compare two runs, including their repeats next to them.
@@ -176,7 +171,7 @@ class Catalogue:
         if repeats:
             self._join_repeats(side)
         runs = list(side.points[""].values())
-        text = self.order(name).scenario
+        text = self.order(name)["text"]
         statistics = {name: of_runs(runs, name) for name in side.metrics()}
         means, medians = (
             {name: of and of[kind] for name, of in statistics.items()}
@@ -270,14 +265,14 @@ class Catalogue:
         with self._reading(name, "sweep", *errors) as folder, open_regular(POINTS, folder) as file:
             return points.points(sweep, pl.read_parquet(file), chosen)
 
-    def at(self, name: str, point: int, seed: int) -> Order:
+    def at(self, name: str, point: int, seed: int) -> pages.Scenario:
         """Return the scenario of a sweep's point with a seed."""
         sweep = self._sweep(name)
         if seed not in sweep.grid.seeds:
             raise Missing("the sweep has no such seed")
         with self._reading(name, "sweep", OSError, ValueError) as folder:
             text = read_bytes(SCENARIO, beneath=folder).decode()
-        return Order(points.scenario(sweep, text, point), seed, "sim")
+        return {"text": points.scenario(sweep, text, point), "seed": seed, "backend": "sim"}
 
     def _sweep(self, name: str) -> Sweep:
         with self._reading(name, "sweep", OSError, ValueError) as folder:

@@ -12,8 +12,8 @@ WRITE_S = 20.0
 HEADER_BYTES, BODY_BYTES = 64 << 10, 256 << 10
 #: Nesting depth of a request's JSON.
 DEPTH = 16
-#: Settings of one request, and characters of each.
-SETTINGS, SETTING = 100, 10_000
+#: Settings of one request.
+SETTINGS = 100
 #: Threads that read and draw.
 THREADS = 4
 #: Runs in a plot, and their lines.

@@ -14,7 +14,7 @@ from paceline.statistics import text
 from paceline.study.sweep import dataset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import polars as pl
 
@@ -71,7 +71,6 @@ def _picture(
     if outer or len(lines) > _LINES:
         return None
     places, unit = grid.places(axis.names)
-    styles = [flow_style(nth) for nth in range(len(lines))]
 
     def scaled(number: int, name: str) -> float | None:
         value = (by_point[number] or {})[name]
@@ -85,10 +84,7 @@ def _picture(
         "log": unit is not None and grid.is_log(places.values()),
         # Across points that are left out, a line would show values that were not measured.
         "joined": "no" if unit is None or len(numbers) < len(by_point) else "straight",
-        "lines": [
-            {"label": grid.shown(name), "colour": style.colour, "dash": list(style.dash)}
-            for name, style in zip(lines, styles, strict=True)
-        ],
+        "lines": _tracks(map(grid.shown, lines)),
         "marks": [
             {
                 "point": shown[number],
@@ -103,6 +99,12 @@ def _picture(
     }
 
 
+def _tracks(labels: Iterable[str]) -> list[pages.Track]:
+    """Return lines with these labels."""
+    styled = ((label, flow_style(nth)) for nth, label in enumerate(labels))
+    return [{"label": label, "colour": s.colour, "dash": list(s.dash)} for label, s in styled]
+
+
 def _distribution(
     sweep: Sweep, title: str, defined: dict[int, float], shown: dict[int, int], size: float
 ) -> pages.Picture:
@@ -114,17 +116,13 @@ def _distribution(
 
     ranked = sorted(defined, key=lambda number: (other(number), defined[number]))
     populations = {place: list(those) for place, those in groupby(ranked, other)}
-    styles = [flow_style(nth) for nth in range(len(populations))]
     return {
         "across": title,
         "up": "share of the draws",
         "ticks": [],
         "log": False,
         "joined": "steps",
-        "lines": [
-            {"label": ", ".join(place), "colour": style.colour, "dash": list(style.dash)}
-            for place, style in zip(populations, styles, strict=True)
-        ],
+        "lines": _tracks(map(", ".join, populations)),
         "marks": [
             {
                 "point": shown[number],

@@ -35,7 +35,7 @@ from paceline import _paceline, guests, pages, shipped
 from paceline.errors import NotARunError, PacelineError, ScenarioError
 from paceline.reading import json_value, read_text
 from paceline.serve import limits
-from paceline.serve.catalogue import Catalogue, Missing
+from paceline.serve.catalogue import BACKENDS, Catalogue, Missing
 from paceline.serve.jobs import Busy, Job, Jobs
 from paceline.serve.series import QUANTITIES, InMemory, Tables, series
 from paceline.show.page import render
@@ -58,8 +58,6 @@ _POLICY = (
 )
 #: A picture is drawn with styles of its own, and runs nothing.
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
-
-_BACKENDS: tuple[_paceline.Backend, ...] = ("sim", "emu", "vm")
 
 #: The start of a new scenario.
 _TEMPLATE = shipped.folder("templates") / "scenario.toml"
@@ -384,14 +382,11 @@ class _Basis(_Computed):
 class _Scenario(_Computed):
     def compute(self) -> pages.Scenario:
         if self.get_query_arguments("id"):
-            run = self.server.catalogue.order(self.one("id"))
-            backend = "sim" if run.backend not in _BACKENDS else run.backend
-            return {"text": run.scenario, "seed": run.seed, "backend": backend}
+            return self.server.catalogue.order(self.one("id"))
         if self.get_query_arguments("sweep"):
             name, point, seed = self.one("sweep"), self.number("point"), self.number("seed")
             with _damage():
-                run = self.server.catalogue.at(name, point, seed)
-            return {"text": run.scenario, "seed": run.seed, "backend": "sim"}
+                return self.server.catalogue.at(name, point, seed)
         name = self.one("shipped")
         path = shipped.scenarios().get(name) if name else _TEMPLATE
         if path is None:
@@ -518,6 +513,14 @@ class _Posted(_Handler):
                     return text
         raise _bad("request body needs `scenario`, a string")
 
+    def texts(self, *names: str) -> list[str]:
+        """Return the texts of a request's body with these names."""
+        body = self.order()
+        values = [value for value in map(body.get, names) if isinstance(value, str)]
+        if len(values) < len(names):
+            raise _bad(f"request body has {' and '.join(names)}")
+        return values
+
 
 class _Start(_Posted):
     async def post(self) -> None:
@@ -525,8 +528,8 @@ class _Start(_Posted):
         seed, backend = body.get("seed"), body.get("backend", "sim")
         if seed is not None and (type(seed) is not int or not 0 <= seed < 1 << 63):
             raise _bad("seed must be a whole number from 0 to 2^63 - 1")
-        if backend not in _BACKENDS:
-            raise _bad(f"backend must be one of {', '.join(_BACKENDS)}")
+        if backend not in BACKENDS:
+            raise _bad(f"backend must be one of {', '.join(BACKENDS)}")
         text, name = self.scenario(body), body.get("name", "")
         if not isinstance(name, str):
             raise _bad("name must be a string")
@@ -555,22 +558,14 @@ class _Check(_Posted):
 
 class _Delete(_Posted):
     async def post(self) -> None:
-        match self.order():
-            case {"id": str(name)}:
-                pass
-            case _:
-                raise _bad("request body has id")
+        (name,) = self.texts("id")
         await self.work(lambda: self.server.catalogue.delete(name))
         await self.send_json({})
 
 
 class _Rename(_Posted):
     async def post(self) -> None:
-        match self.order():
-            case {"id": str(name), "name": str(new)}:
-                pass
-            case _:
-                raise _bad("request body has id and name")
+        name, new = self.texts("id", "name")
         await self.send_json(await self.work(lambda: self.server.catalogue.rename(name, new)))
 
 

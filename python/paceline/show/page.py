@@ -69,22 +69,28 @@ def _code(text: str) -> Markup:
 
 def filled(template: str, data: pages.Drawn, **values: Any) -> str:
     """Return a page with its plots' data and everything that it needs."""
-    environment = Environment(
-        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters["code"] = _code
-    return environment.get_template(template).render(
-        version=__version__,
-        style=_asset("uPlot.min.css") + _asset("report.css"),
-        library=_asset("uPlot.iife.min.js"),
-        licence=_asset("uPlot.LICENSE"),
-        script=_asset("report.js"),
+    return rendered(
+        template,
+        style=asset("uPlot.min.css") + asset("report.css"),
+        library=asset("uPlot.iife.min.js"),
+        licence=asset("uPlot.LICENSE"),
+        script=asset("report.js"),
         data=_packed(data),
         **values,
     )
 
 
-def _asset(name: str) -> str:
+def rendered(template: str, **values: Any) -> str:
+    """Return a page with these values and the program's version."""
+    environment = Environment(
+        loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters["code"] = _code
+    return environment.get_template(template).render(version=__version__, **values)
+
+
+def asset(name: str) -> str:
+    """Return a file of the pages."""
     return (files("paceline") / "web" / name).read_text(encoding="utf-8")
 
 

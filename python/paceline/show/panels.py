@@ -140,7 +140,7 @@ def envelopes(
     first = v[np.minimum.reduceat(rows, starts)]
     last = np.where(first == low, high, low)
     places = 2 * cell.to_numpy()[order][starts]
-    values = _spread(
+    values = scattered(
         pl.Series(np.concatenate([places, places + 1])),
         pl.Series(np.concatenate([first, last])),
         2 * flows.len() * count,
@@ -160,7 +160,7 @@ def _by_flow(values: pl.Series, flows: pl.Series, length: int) -> dict[int, pl.S
     return {int(flow): values.slice(n * length, length) for n, flow in enumerate(flows)}
 
 
-def _spread(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
+def scattered(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
     """Return a column with values at some rows, and null at the others."""
     empty = pl.repeat(None, length, dtype=values.dtype, eager=True)
     return empty.scatter(places, values)
@@ -269,10 +269,7 @@ class Sketch:
             .select("bin", pl.col("grown") * 8e9 / pl.col("since"))
             .collect()
         )
-        values: Values = [None] * count
-        for bin_, rate in ends.iter_rows():
-            values[bin_] = rate
-        return values
+        return scattered(ends["bin"], ends["grown"], count).to_list()
 
     def _share(self, capacity: Values, times: list[float]) -> Values:
         """Return the rate over the number of flows that are active at each time."""
@@ -343,14 +340,12 @@ class Sketch:
         count = max(-(-self.end_ns // width), 1)
         series = []
         for nth, (label, column) in enumerate(counters):
-            values = [0.0] * count
             grown = (
                 frame.with_columns(grown=pl.col(column).diff().fill_null(pl.col(column)))
                 .group_by(((pl.col("t_ns") - 1) // width).clip(0, count - 1).alias("bin"))
-                .agg(pl.col("grown").sum())
+                .agg(pl.col("grown").sum().cast(pl.Float64))
             )
-            for bin_, number in grown.iter_rows():
-                values[bin_] = float(number)
+            values = scattered(grown["bin"], grown["grown"], count).fill_null(0.0).to_list()
             series.append(Series(label, quantity_style(nth), scaled(values, Scale("", 1.0))))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         what = " and ".join(label for label, _ in counters)
@@ -579,7 +574,7 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     )
     flows = ends["flow"].unique().sort()
     cells = flows.search_sorted(ends["flow"]).cast(pl.Int64) * count + ends["bin"]
-    filled = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0)
+    filled = scattered(cells, ends["rate"], flows.len() * count).fill_null(0.0)
     return _by_flow(filled, flows, count)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from matplotlib.collections import LineCollection
@@ -110,8 +110,11 @@ class _Diagram:
             self._acks(trace, colours["ack"])
             self._sends(trace.sends, colours["send"])
             self._sacks(trace, colours["sack"])
-            self._retransmits(trace, colours["retransmit"])
-            self._drops(trace)
+            style: dict[str, Any] = {"markeredgecolor": "black", "markeredgewidth": 0.5}
+            style |= {"marker": "^", "markersize": 4.5}
+            self._marks("retransmit", trace.retransmits, colours["retransmit"], 5, style)
+            style = {"marker": "x", "markersize": 4, "markeredgewidth": 0.9}
+            self._marks("drop", trace.drops, _LOSS, 6, style)
         ax = self._ax
         margin = 0.03 * max(self._high - self._low, 1)
         bottom, top = self._low - margin, self._top() + margin
@@ -144,7 +147,8 @@ class _Diagram:
         return max([self._high, *(edge for edge in edges if edge <= reach)])
 
     def _kind(self, name: str, colour: str, **style: object) -> None:
-        shown = NEUTRAL if len(self._traces) > 1 else colour
+        # A drop has the same colour in all flows.
+        shown = NEUTRAL if len(self._traces) > 1 and name != "drop" else colour
         self._kinds.setdefault(name, Line2D([], [], color=shown, label=name, **style))  # type: ignore[arg-type]
 
     def _bars(self, frame: pl.DataFrame, colour: str, width: float, order: float) -> None:
@@ -187,12 +191,8 @@ class _Diagram:
             self._kind("ACK", colour, linewidth=THIN)
         lost = (("ACK dropped", "x", trace.ack_drops), ("ACK filtered", "o", trace.ack_filters))
         for name, marker, frame in lost:
-            rows = marks(frame, self._view)
-            if rows.height:
-                style = {"linestyle": "none", "marker": marker, "markersize": 3.5}
-                style |= {"markeredgewidth": 0.7, "markerfacecolor": "none"}
-                self._points(rows, "seq", colour, 4, **style)
-                self._kind(name, colour, **style)
+            style = {"marker": marker, "markersize": 3.5, "markeredgewidth": 0.7}
+            self._marks(name, frame, colour, 4, style | {"markerfacecolor": "none"})
 
     def _sends(self, frame: pl.DataFrame, colour: str) -> None:
         rows = strokes(frame, self._view)
@@ -207,32 +207,16 @@ class _Diagram:
             style = {"linestyle": "none", "marker": "|", "markersize": 8}
             self._kind("SACK block", colour, **style)
 
-    def _retransmits(self, trace: Trace, colour: str) -> None:
-        rows = marks(trace.retransmits, self._view)
-        if rows.height:
-            style = {"linestyle": "none", "marker": "^", "markersize": 4.5}
-            style |= {"markeredgecolor": "black", "markeredgewidth": 0.5}
-            self._points(rows, "seq", colour, 5, **style)
-            self._kind("retransmit", colour, **style)
-
-    def _drops(self, trace: Trace) -> None:
-        rows = marks(trace.drops, self._view)
-        if rows.height:
-            style = {"linestyle": "none", "marker": "x", "markersize": 4, "markeredgewidth": 0.9}
-            self._points(rows, "seq", _LOSS, 6, **style)
-            handle = Line2D([], [], color=_LOSS, label="drop", **style)  # type: ignore[arg-type]
-            self._kinds.setdefault("drop", handle)
-
-    def _points(
-        self, rows: pl.DataFrame, column: str, colour: str, order: float, **style: object
+    def _marks(
+        self, name: str, frame: pl.DataFrame, colour: str, order: float, style: dict[str, Any]
     ) -> None:
-        self._ax.plot(
-            _scaled(rows["t_ns"], self._time),
-            _scaled(rows[column], self._volume),
-            color=colour,
-            zorder=order,
-            **style,  # type: ignore[arg-type]
-        )
+        """Draw a mark at the beginning of each range of the stream."""
+        rows = marks(frame, self._view)
+        if rows.height:
+            style = {"linestyle": "none", **style}
+            at = (_scaled(rows["t_ns"], self._time), _scaled(rows["seq"], self._volume))
+            self._ax.plot(*at, color=colour, zorder=order, **style)
+            self._kind(name, colour, **style)
 
 
 def _scaled(values: pl.Series, scale: Scale) -> list[float]:

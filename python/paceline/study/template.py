@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import base64
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, StrictUndefined
-
 from paceline import store
-from paceline._paceline import __version__
+from paceline.show.page import asset, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,11 +15,7 @@ if TYPE_CHECKING:
 
 def page(name: str, **values: Any) -> str:
     """Return the page of a template, with its style and the program's version."""
-    web = files("paceline") / "web"
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    template = environment.from_string((web / name).read_text("utf-8"))
-    style = (web / "report.css").read_text("utf-8")
-    return template.render(style=style, version=__version__, **values)
+    return rendered(name, style=asset("report.css"), **values)
 
 
 def embedded(image: bytes) -> str:
