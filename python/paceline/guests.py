@@ -33,11 +33,8 @@ class GuestError(PacelineError):
     """A user-defined controller that cannot be used; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message, hint)
+        super().__init__(message)
         self.hint = hint
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 @dataclass(frozen=True)

@@ -85,9 +85,9 @@ def read_parquet(path: Path, **options: Any) -> pl.DataFrame:
         raise FileError("unreadable", message, hint=hint, file=str(path)) from None
 
 
-def read_text(path: str | os.PathLike[str], limit: int = TEXT) -> str:
+def read_text(path: str | os.PathLike[str]) -> str:
     """Read a text in UTF-8 with normalised line ends; raises `ValueError` if it is not text."""
-    return read_bytes(path, limit).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    return read_bytes(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def toml(text: str) -> dict[str, Any]:

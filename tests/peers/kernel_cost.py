@@ -34,6 +34,8 @@ SENDER, RECEIVER = "198.18.0.1", "198.18.0.2"
 STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 #: Linux's BBR as a struct_ops.
 LINUX = "linux_bbr"
+#: The type of the programs of a controller.
+_STRUCT_OPS = 27
 #: Programs that run with every ACK, by the 15 letters that a kernel keeps.
 PER_ACK = {
     controller.NAME: ("paceline_cong_c", "paceline_in_ack"),
@@ -121,7 +123,7 @@ def programs() -> dict[str, tuple[int, int]]:
     costs = {}
     for info, _ in bpf.programs():
         name = info.name.decode()
-        if info.type == bpf.PROG_STRUCT_OPS and name.startswith(("paceline_", "linux_")):
+        if info.type == _STRUCT_OPS and name.startswith(("paceline_", "linux_")):
             with bpf.opened(bpf.library().bpf_prog_get_fd_by_id(info.id)) as fd:
                 text = Path(f"/proc/self/fdinfo/{fd}").read_text()
             time, count = (

@@ -14,8 +14,7 @@ from typing import Any
 from paceline.errors import RunError, UnavailableError
 from paceline.kernel.btf import Types
 
-MAP_SK_STORAGE, MAP_STRUCT_OPS, MAP_RINGBUF = 24, 26, 27
-PROG_STRUCT_OPS = 27
+MAP_STRUCT_OPS = 26
 
 
 class _OpenOptions(ctypes.Structure):

@@ -21,19 +21,7 @@ from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
 from paceline.study.fit.models import BOTH, Judge, Judged, Model, Traits, traits
 from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
 
-__all__ = [
-    "LABELS",
-    "Estimate",
-    "Fit",
-    "Judged",
-    "Model",
-    "Path",
-    "UnfitError",
-    "fit",
-    "interval",
-    "observe",
-    "written",
-]
+__all__ = ["LABELS", "Estimate", "Fit", "UnfitError", "fit", "interval", "observe", "written"]
 
 
 @dataclass(frozen=True)

@@ -296,9 +296,8 @@ class Judge:
         if full is None or name not in ("droptail", "random", BOTH):
             return 0.0
         by_chance = calm_losses(self.observed, self.path) > full.calm + 2 + 2 * np.sqrt(full.calm)
-        chance = parameters.probability(
-            self.observed, parameters.calm(self.observed, self.path)
-        ).value
+        calm = parameters.calm(self.observed, self.path)
+        chance = parameters.probability(self.observed, calm).value
         by_queue = parameters.overflows(self.observed, self.path, chance or 0.0)
         likely = "droptail"
         if by_chance:
