@@ -345,16 +345,15 @@ impl Algorithm for Core {
         sk.cwnd
     }
 
-    /// The phase in which the cycle begins is drawn: the one after which its first probe is due then.
     fn follow(&mut self, _sk: &Socket, cue: Cue) {
         match cue {
+            // The last phase of the cycle ends then.
             Cue::Probe(at) => {
-                let rest = micros_at(at).saturating_sub(self.cycle_mstamp);
-                let phases = rest.checked_div(self.min_rtt_us.into()).unwrap_or(0);
-                self.cycle_idx = (CYCLE_LEN - phases.min(6) as u8) % CYCLE_LEN;
+                self.cycle_idx = CYCLE_LEN - 1;
+                self.cycle_mstamp = micros_at(at).saturating_sub(self.min_rtt_us.into());
             }
             // It ends by what is in flight, to a packet.
-            Cue::ProbeEnd(at) if self.mode == Mode::ProbeBw && self.cycle_idx == 0 => {
+            Cue::ProbeEnd(at) if self.mode == Mode::ProbeBw => {
                 (self.cycle_idx, self.cycle_mstamp) = (1, micros_at(at));
             }
             Cue::ProbeRtt(at) => {

@@ -70,6 +70,8 @@ const LIKE: f64 = 0.96;
 const SYSTEMATIC: f64 = 0.8;
 /// Below so many packets in a BDP no pace shows a state.
 const LEAST_BDP: f64 = 8.0;
+/// Below so many bursts in a round trip no pace shows a state that lasts one.
+const LEAST_BURSTS: f64 = 8.0;
 /// So many packets beyond a window are tolerated.
 const TOLERATED: f64 = 3.0;
 
@@ -198,7 +200,11 @@ impl Judged<'_> {
         // Nearly all of them are no accident.
         let strange = strange as f64 / self.rests().max(1) as f64;
         let lost_track = (0.1..SYSTEMATIC).contains(&strange);
-        if lost_track && share(&|window| window.is_limited) > 0.15 {
+        let few_bursts = self.bursts() < LEAST_BURSTS;
+        let is_short = self.followed.has_cycle() || strange >= 0.1;
+        if few_bursts && is_short {
+            Some("a round trip of a few bursts hides when the flow probes")
+        } else if lost_track && share(&|window| window.is_limited) > 0.15 {
             Some("the window limits the flow, and hides when it probes")
         } else if share(&|window| window.app_limited) > 0.02 {
             Some("the application limits the flow at times")
@@ -209,6 +215,12 @@ impl Judged<'_> {
         } else {
             None
         }
+    }
+
+    /// Bursts in the minimum RTT.
+    fn bursts(&self) -> f64 {
+        let gap = median(self.pace.bursts().map(|(.., gap)| gap as f64).collect());
+        self.recording.min_rtt as f64 / gap.unwrap_or(0.0).max(1.0)
     }
 
     /// How often the flow waited for its next probe.

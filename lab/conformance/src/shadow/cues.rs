@@ -1,6 +1,6 @@
 //! What a shadow takes from the flow: when it probes for bandwidth, and when its ProbeRTT begins.
 
-use paceline_congestion::{Ack, Controller, Cue};
+use paceline_congestion::{Ack, Controller, Cue, Value, Visitor};
 use paceline_units::{Bytes, Duration, Instant};
 
 use super::follow::{CYCLE, Probe, Shadow, SlowStart, is_probe_rtt};
@@ -23,6 +23,7 @@ impl Shadow<'_> {
         // A loss may have ended a probe.
         self.note_probe(ack.now);
         self.cue_probe_end(ack.now);
+        self.cue_cycle(ack.now);
         if !rests(self.controller.phase()) {
             return;
         }
@@ -156,16 +157,57 @@ impl Shadow<'_> {
         now.since(Instant::from_nanos(since)) > time || rounds as f64 > share * packets + more
     }
 
-    /// BBRv1's cycle begins in a phase that is drawn: its first probe shows which.
+    /// BBRv1's cycle begins in a phase that is drawn, and drifts by a phase when DOWN ends by a packet
+    /// more or less: when a probe begins is taken from the flow's pace, which rises to 1.25. If the
+    /// window hides that, it falls to three quarters after it.
     fn cue_cycle(&mut self, now: Instant) {
-        let base = self.max_bw * 0.99;
-        let phase = self.min_rtt;
-        let probes = (0..7).map(|phases| now + phase * phases).find(|at| {
-            let from = (*at + phase / 4).as_nanos();
-            self.pace.over(from, from + phase.as_nanos() / 2) > JUMP * base
-        });
+        let Some(last) = self.followed.moments.last() else {
+            return;
+        };
+        if last.phase != CYCLE || last.gain != 1.0 {
+            self.due = None;
+            if last.gain > 1.0 {
+                self.rested.0 = now.as_nanos();
+            }
+            return;
+        }
+        let (at, base, phase) = (now.as_nanos(), self.max_bw * 0.99, self.min_rtt);
+        let is_fast = self.paces_within(now, JUMP * base, f64::INFINITY);
+        let is_slow = self.paces_within(now, 0.65 * base, 0.83 * base);
+        let window = self.controller.cwnd().get();
+        let room = window.saturating_sub(self.in_flight);
+        let has_room = room > (window / 14).max(3 * u64::from(self.recording.mss));
+        if self.due.is_none() && self.is_last_phase() {
+            self.due = Some((now + phase, now + phase * 3));
+        }
+        // A probe that comes sooner is none of the algorithm's.
+        let has_rested = now.since(Instant::from_nanos(self.rested.0)) > phase * 5;
+        if has_rested && is_fast {
+            let due = now - Duration::from_micros(2);
+            self.controller.follow(Cue::Probe(due));
+        } else if has_rested && is_slow && has_room {
+            self.controller.follow(Cue::ProbeEnd(now));
+            self.rested.0 = at;
+        } else if let Some((due, until)) = self.due
+            && (due..until).contains(&now)
+            && !is_fast
+            && has_room
+        {
+            // It is due with the next ACK.
+            self.controller.follow(Cue::Probe(now));
+        }
+    }
+
+    /// Whether BBRv1's next phase is a probe.
+    fn is_last_phase(&self) -> bool {
+        let mut phase = 0;
         self.controller
-            .follow(Cue::Probe(probes.unwrap_or(now) + phase / 4));
+            .visit_state(&mut Visitor::each(&mut |name, value| {
+                if let ("cycle_idx", Value::Count(value)) = (name, value) {
+                    phase = value;
+                }
+            }));
+        phase == 7
     }
 
     /// BBRv1's probe ends by what is in flight, to a packet: when it does is taken from the flow's
@@ -179,12 +221,23 @@ impl Shadow<'_> {
         if !probes {
             return;
         }
-        let (at, base) = (now.as_nanos(), self.max_bw * 0.99);
-        let falls = |pace: f64| (0.6 * base..0.85 * base).contains(&pace);
-        let later = self.pace.over(at, at + self.min_rtt.as_nanos() / 4);
-        if falls(later) && self.pace.of_bursts(at, 4).is_some_and(falls) {
+        let base = self.max_bw * 0.99;
+        if self.paces_within(now, 0.6 * base, 0.85 * base) {
             self.controller.follow(Cue::ProbeEnd(now));
         }
+    }
+
+    /// Whether the flow's pace is within bounds for half a phase of BBRv1's cycle: that of its next
+    /// burst, of its next bursts, at most four, and of this time.
+    fn paces_within(&self, now: Instant, least: f64, most: f64) -> bool {
+        let (from, to) = (now, now + self.min_rtt / 2);
+        let (from, to) = (from.as_nanos(), to.as_nanos());
+        let count = self.pace.index(to) - self.pace.index(from);
+        let within = |pace: f64| (least..most).contains(&pace);
+        within(self.pace.over(from, to))
+            && [1, count.clamp(1, 4)]
+                .iter()
+                .all(|count| self.pace.of_bursts(from, *count).is_some_and(within))
     }
 
     /// Whether more is in flight soon after a later event than the window allows now, and more than
@@ -240,13 +293,17 @@ impl Shadow<'_> {
     /// After a loss in the last cycle REFILL is itself faster; otherwise UP shows, a round later.
     fn shows_probe(&self, ack: &Ack, event: u32) -> bool {
         let base = self.max_bw * 0.99;
+        // UP may last no longer than a round trip, and that of a short path is a few bursts.
+        let round = ack.now + self.min_rtt;
+        let count = self.pace.index(round.as_nanos()) - self.pace.index(ack.now.as_nanos());
+        let count = count.clamp(2, 6);
         let is_fast = |time, least: f64| {
             let bursts = |count| {
                 self.pace
                     .of_bursts(time, count)
                     .is_some_and(|pace| pace > least)
             };
-            bursts(1) && bursts(6)
+            bursts(1) && bursts(count)
         };
         let up = self.round_after(event, self.tokens.len());
         let shows_up = |up: u32| {
@@ -309,7 +366,10 @@ impl Shadow<'_> {
             return;
         }
         if phase == CYCLE {
-            self.cue_cycle(now);
+            // The first probe may come at once, or after the seven other phases.
+            self.rested.0 = 0;
+            self.due = Some((now, now + self.min_rtt * 8));
+            self.controller.follow(Cue::Probe(now));
         }
         if rests(phase) && !rests(last) {
             self.is_overdue = false;

@@ -87,6 +87,11 @@ impl Followed {
     pub fn is_loss_based(&self) -> bool {
         matches!(self.name, "reno" | "cubic" | "cubic-linux")
     }
+
+    /// Whether its states last a round trip each, as BBRv1's.
+    pub fn has_cycle(&self) -> bool {
+        self.moments.iter().any(|moment| moment.phase == CYCLE)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -164,6 +169,8 @@ pub(super) struct Shadow<'a> {
     round_end: u32,
     /// The end of the last probe: time and round.
     pub(super) rested: (u64, u64),
+    /// When BBRv1's next probe is due, and until when it is waited for.
+    pub(super) due: Option<(Instant, Instant)>,
     /// The probe that is due now was not observed.
     pub(super) is_overdue: bool,
     pub(super) slow_start: SlowStart,
@@ -229,6 +236,7 @@ pub fn follow(
         rounds: 0,
         round_end: 0,
         rested: (recording.begins(), 0),
+        due: None,
         is_overdue: false,
         slow_start: SlowStart::CheckAt(begins, true),
         probed_rtt: recording.begins(),

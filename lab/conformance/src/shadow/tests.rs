@@ -265,3 +265,83 @@ fn events_keep_the_order_of_the_rows() {
         .collect();
     assert_eq!(times, [0, 0, 1, 1, 40, 41, 42, 82]);
 }
+
+/// BBRv1's gain at a time in microseconds: a steady pace for 0.4 s, then probes of 40 ms, each after six
+/// phases of 40 ms and, from the third on, a seventh.
+fn gain_of_a_cycle(us: u64) -> f64 {
+    let Some(mut us) = us.checked_sub(400_000) else {
+        return 1.0;
+    };
+    let mut cycles = 0;
+    loop {
+        let length = 40_000 * if cycles < 2 { 8 } else { 9 };
+        match us {
+            0..40_000 => return 1.25,
+            40_000..80_000 => return 0.75,
+            us if us < length => return 1.0,
+            _ => (us, cycles) = (us - length, cycles + 1),
+        }
+    }
+}
+
+/// A flow at a gain of 8 Mbit/s, which a path of 40 ms has: 40 packets, so many in a burst.
+fn paced(gain: impl Fn(u64) -> f64, burst: u64) -> Recording {
+    let (mut rows, mut at, mut served) = (Vec::new(), 0.0, 0.0_f64);
+    for n in 0..5000 {
+        let sent = at as u64;
+        served = served.max(at) + 1000.0;
+        if (n + 1) % burst == 0 {
+            at += 1000.0 * burst as f64 / gain(sent);
+        }
+        let ack = served as u64 + 39_000;
+        for (us, kind, seq, len) in [
+            (sent, Kind::Sent, 1000 * n, 1000),
+            (ack, Kind::Ack, 1000 * (n + 1), 0),
+        ] {
+            let at = 1000 * us;
+            rows.push(Row { at, kind, seq, len });
+        }
+    }
+    rows.sort_by_key(|row| row.at);
+    Recording::new(rows.into_iter(), 1000)
+}
+
+#[test]
+fn each_probe_of_bbr1_begins_when_the_flow_does() {
+    let recipe = paceline_congestion::recipe("bbr1", &[]).expect("its defaults");
+    let followed = super::follow(&paced(gain_of_a_cycle, 1), &recipe, None);
+    let later: Vec<_> = followed
+        .moments
+        .iter()
+        .filter(|moment| moment.phase == super::follow::CYCLE && moment.at > 400 * MS)
+        .collect();
+    let alike = |moment: &&&super::Moment| moment.gain == gain_of_a_cycle(moment.at / 1000);
+    let share = later.iter().filter(alike).count() as f64 / later.len() as f64;
+    assert!(later.len() > 4000 && share > 0.85, "{share}");
+}
+
+#[test]
+fn bbr1_changes_its_state_with_its_gain() {
+    let recording = paced(gain_of_a_cycle, 1);
+    let recipe = paceline_congestion::recipe("bbr1", &[]).expect("its defaults");
+    let followed = super::follow(&recording, &recipe, None);
+    let windows = super::windows::windows(&recording, &Pace::of(&recording), &followed);
+    let mut states = windows.windows(2);
+    assert!(states.all(|two| two[0].state == two[1].state || (two[0].changes && two[1].changes)));
+}
+
+#[test]
+fn a_round_trip_of_a_few_bursts_shows_no_state_of_bbr1() {
+    let recipe = paceline_congestion::recipe("bbr1", &[]).expect("its defaults");
+    let [plain, coarse] =
+        [1, 10].map(|burst| super::judge(&paced(|_| 1.0, burst), &recipe, None, true));
+    let is_of_a_cycle = |check: &&super::Check| {
+        super::is_broken(check)
+            && !check.id.starts_with("startup")
+            && !check.id.starts_with("drain")
+    };
+    assert!(plain.checks.iter().any(|check| is_of_a_cycle(&check)));
+    assert!(!coarse.checks.iter().any(|check| is_of_a_cycle(&check)));
+    let why = "a round trip of a few bursts hides when the flow probes";
+    assert!(coarse.checks.iter().any(|check| check.why == Some(why)));
+}

@@ -144,7 +144,9 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
             if next > to {
                 break;
             }
-            changes |= moments[moment].phase != moments[moment + 1].phase;
+            let [last, next] = [&moments[moment], &moments[moment + 1]];
+            // BBRv1's states differ by their gain.
+            changes |= last.phase != next.phase || State::of(last) != State::of(next);
             moment += 1;
         }
         changes |= State::of(middle) == State::Recovery;
