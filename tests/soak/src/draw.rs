@@ -111,7 +111,7 @@ mod tests {
         let schema = Schema::new();
         let mut missing: BTreeSet<String> = keys(&schema);
         assert!(missing.len() > 300, "{} keys", missing.len());
-        for seed in 0..4_000 {
+        for seed in 0..8_000 {
             let (mut drawer, draft) = raw(&schema, seed, |_, _| {});
             let mut wanted = false;
             draft.keys(&mut |key| wanted |= missing.contains(&key));

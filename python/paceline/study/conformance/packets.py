@@ -203,7 +203,7 @@ def judge(run: Run, flow: int, names: Iterable[str] = SHADOWS, later_ns: int = 0
         judged = list(pool.map(lambda name: Judged.by(name, packets), names))
         if not any(one.verdict == "fits" for one in judged):
             judged = list(pool.map(Judged.settled, judged))
-    if _begins_before(run, flow, packets.min_rtt_ns or 0):
+    if _begins_before(run, flow, (packets.min_rtt_ns or later_ns) - later_ns):
         judged = [one.of_a_part() for one in judged]
     return ordered(judged)
 
