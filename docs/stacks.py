@@ -306,7 +306,9 @@ def swept(name: str, given: Sequence[str], cc: str, text: str) -> pl.DataFrame:
         sys.exit(code)
     sweep = paceline.Sweep.read(out)
     keys = sweep.runs.columns[1 : sweep.runs.columns.index("seed")]
-    rows = sweep.runs.select(*keys, "error")
+    # Where a library is says nothing of the stack.
+    error = pl.col("error").str.replace_all(f"{LIBRARIES}/", "", literal=True)
+    rows = sweep.runs.select(*keys, error)
     for metric in tomllib.loads(text)["sweep"]["metrics"]:
         rows = rows.with_columns(_values(sweep, metric).round_sig_figs(5).alias(metric))
     return rows.drop("flows.0.cc")
