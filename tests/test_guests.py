@@ -529,7 +529,7 @@ def test_what_a_library_does_wrong_costs_its_own_cell(
     assert errors["20 ms"] == f"{library} crashed: signal 11 (SIGSEGV)"
     # The time of the last event before it.
     stuck, at = errors["30 ms"].removeprefix(f"{library} did not return for ").split(", ")
-    assert (stuck, 3.4 < float(at.split()[0]) < 3.6) == ("5 s", True)
+    assert (stuck, 3.4 < float(at.split()[0]) < 3.6) == ("5 s of CPU time", True)
     assert errors["40 ms"].startswith(f"{library} took ")
     assert errors["40 ms"].endswith(" of its process; see --memory")
     assert errors["50 ms"].startswith("`mine` has set cwnd_bytes to 1125899906842624: ")

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::io::{self, Read};
 use std::marker::PhantomData;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -35,8 +35,10 @@ pub trait Guest: Send + 'static {
     const OPTIONS: Option<&'static [(&'static str, &'static str)]> = None;
     /// The executable, in the folder of the library.
     const EXECUTABLE: &'static str;
-    /// How long it may take for one step, in real time: far longer than any takes.
+    /// The CPU time that it may take for one step: far longer than any takes.
     const PATIENCE: time::Duration = time::Duration::from_secs(20);
+    /// The real time, for one that waits: no load of the machine makes a step as long.
+    const STANDSTILL: time::Duration = time::Duration::from_secs(1200);
 }
 
 /// An end in another process.
@@ -70,6 +72,45 @@ fn last_of(mut errors: ChildStderr) -> Vec<u8> {
     kept
 }
 
+/// Waits until a process answers.
+fn wait<G: Guest>(stream: &UnixStream, child: &Child) -> io::Result<()> {
+    const PERIOD_MS: i32 = 250;
+    let (computed, began) = (cpu_time(child), time::Instant::now());
+    let mut readable = libc::pollfd {
+        fd: stream.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: it is one descriptor, and open.
+    while unsafe { libc::poll(&raw mut readable, 1, PERIOD_MS) } <= 0 {
+        let spent = cpu_time(child).saturating_sub(computed);
+        if spent > G::PATIENCE || began.elapsed() > G::STANDSTILL {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
+/// The CPU time of a process so far, zero once it has ended.
+fn cpu_time(child: &Child) -> time::Duration {
+    let mut clock: libc::clockid_t = 0;
+    let mut at = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: there is room for a clock and a time. The process has not been waited for: its
+    // number is no other's.
+    let failed = unsafe {
+        libc::clock_getcpuclockid(child.id().cast_signed(), &raw mut clock) != 0
+            || libc::clock_gettime(clock, &raw mut at) != 0
+    };
+    let seconds = at.tv_sec.cast_unsigned();
+    match failed {
+        true => time::Duration::ZERO,
+        false => time::Duration::new(seconds, at.tv_nsec.try_into().unwrap_or_default()),
+    }
+}
+
 /// The folder of the library that this code is in.
 fn folder() -> Option<PathBuf> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
@@ -96,6 +137,7 @@ impl<G: Guest> Remote<G> {
         }
         let mut exchanged = || {
             self.queue.send(&mut self.stream)?;
+            wait::<G>(&self.stream, &self.child)?;
             Fields::receive(&mut self.stream)
         };
         let nonsense = |end: &Self| end.failed("its process answers what is no answer".to_owned());
@@ -105,7 +147,8 @@ impl<G: Guest> Remote<G> {
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                     let seconds = G::PATIENCE.as_secs();
-                    self.failed(format!("its process does not answer within {seconds} s"))
+                    let what = format!("its process does not answer within {seconds} s");
+                    self.failed(format!("{what} of CPU time"))
                 }
                 io::ErrorKind::InvalidData => nonsense(self),
                 _ => self.ended(),
@@ -174,8 +217,8 @@ impl<G: Guest> OwnStack for Remote<G> {
             .join(G::EXECUTABLE);
         let start = || {
             let (stream, other) = UnixStream::pair()?;
-            stream.set_read_timeout(Some(G::PATIENCE))?;
-            stream.set_write_timeout(Some(G::PATIENCE))?;
+            stream.set_read_timeout(Some(G::STANDSTILL))?;
+            stream.set_write_timeout(Some(G::STANDSTILL))?;
             let child = Command::new(&executable)
                 .stdin(Stdio::from(OwnedFd::from(other)))
                 .stdout(Stdio::null())

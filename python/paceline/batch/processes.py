@@ -22,11 +22,15 @@ from paceline.runs import Run
 
 #: Seconds between the main process's checks for a stop request.
 _PERIOD = 0.25
-#: Seconds without any event of the simulation after which code is in an endless loop.
+#: Seconds of CPU time without any event of the simulation after which code is in an endless loop,
+#: whatever else the machine does.
 _STUCK = 60.0
+#: The same in real time, for code that waits.
+_STANDSTILL = 1200.0
 #: Bytes that a process may take beyond its share of the memory limit: the program, its libraries.
 _OWN = 1 << 30
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 #: The code of a worker, with the main process's module path.
 _WORKER = """
@@ -58,13 +62,13 @@ class _Worker:
         #: The most memory that it may take.
         self.most = memory.limit() // share + _OWN
         self.task: Task | None = None
-        #: The progress of its job, and since when it is the same.
+        #: The progress of its job, and since when it is the same: in CPU time and in real time.
         self.progress = _Progress(0, 0, 0)
-        self.since = 0.0
+        self.since = (0.0, 0.0)
 
     def begin(self, task: Task) -> None:
         self.task = task
-        self.progress, self.since = _Progress(0, 0, 0), time.monotonic()
+        self._moved(_Progress(0, 0, 0))
         # If it is already dead, the code that waits for it will notice.
         with suppress(OSError):
             self.link.send(task)
@@ -80,11 +84,28 @@ class _Worker:
         if not isinstance(message, _Progress):
             return message
         if message != self.progress:
-            self.progress, self.since = message, time.monotonic()
-        elif time.monotonic() - self.since > _STUCK:
-            at = quantity("_ns", message.simulated_ns)
-            return f"{_code()} did not return for {_STUCK:g} s, {at} after the start"
+            self._moved(message)
+            return self._swollen()
+        computed, waited = (now - then for now, then in zip(self._spent(), self.since, strict=True))
+        at = quantity("_ns", message.simulated_ns)
+        if computed > _STUCK:
+            return f"{_code()} did not return for {_STUCK:g} s of CPU time, {at} after the start"
+        if waited > _STANDSTILL:
+            return f"{_code()} did not return for {_STANDSTILL:g} s, {at} after the start"
         return self._swollen()
+
+    def _moved(self, progress: _Progress) -> None:
+        self.progress, self.since = progress, self._spent()
+
+    def _spent(self) -> tuple[float, float]:
+        """Return the seconds of CPU time that the process has used, and the time."""
+        now = time.monotonic()
+        try:
+            stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:
+            return now, now  # it has ended, or this is not Linux
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / _TICKS, now
 
     def _swollen(self) -> str | None:
         """Return why the job has to end, if the process takes too much memory."""
