@@ -248,14 +248,15 @@ impl End {
         self.stirred = true;
     }
 
-    /// Keeps a little data in front of what it has sent: its capacity for a stream forgets what it holds already.
+    /// Keeps a little data in front of what it has sent: its capacity for a stream forgets what it holds already. Writes
+    /// several packets at once, as each write is searched for with each packet until it is acknowledged.
     fn write_on(&mut self) -> quiche::Result<()> {
         if !self.sends || !self.connection.is_established() {
             return Ok(());
         }
         let again = self.connection.stats().stream_retrans_bytes;
         let most = self.sent.saturating_sub(again) + AHEAD;
-        while (self.unlimited || self.unwritten > 0) && self.written < most {
+        while (self.unlimited || self.unwritten > 0) && self.written + AHEAD / 2 <= most {
             let room = most - self.written;
             let wanted = match self.unlimited {
                 true => room,
