@@ -21,9 +21,6 @@ const STREAM: u64 = 2;
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Bytes of its stream that it has in front of what it sent.
 const AHEAD: u64 = 1 << 14;
-/// Bytes of a packet around the data of its stream: flags, connection ID, packet number, tag, and a frame's type, stream,
-/// offset and length. Where it has fewer, a little more data waits.
-const AROUND: u64 = 1 + 16 + 2 + 16 + 1 + 1 + 4 + 2;
 /// Bytes that a receiver takes in all.
 const WINDOW: u64 = 1 << 40;
 /// The shortest wait of its timers: a due one without an effect would not let time go on.
@@ -51,6 +48,8 @@ struct Reported {
     delivery_rate: Option<Rate>,
     in_flight: Option<u64>,
     phase: &'static str,
+    /// The end of what it has sent of its stream.
+    sent: u64,
 }
 
 /// Its words for the states of its controllers.
@@ -71,6 +70,14 @@ const PHASES: [(&str, &str); 11] = [
 impl qlog::Reported for Reported {
     fn take(&mut self, record: &str) {
         let is = |kind| record.contains(kind);
+        if is("packet_sent") {
+            for frame in record.split("\"frame_type\":\"stream\"").skip(1) {
+                let number = |key| qlog::number(frame, key).unwrap_or_default();
+                let end = number("\"offset\":") + number("\"payload_length\":");
+                self.sent = self.sent.max(end as u64);
+            }
+            return;
+        }
         if !is("recovery_metrics_updated") && !is("congestion_state_updated") {
             return;
         }
@@ -107,8 +114,6 @@ pub struct End {
     largest: usize,
     unwritten: u64,
     written: u64,
-    /// Data of its stream in all packets.
-    sent: u64,
     unlimited: bool,
     closes: bool,
     delivered: u64,
@@ -220,7 +225,6 @@ impl OwnStack for End {
             largest,
             unwritten: 0,
             written: 0,
-            sent: 0,
             unlimited: false,
             closes: false,
             delivered: 0,
@@ -254,8 +258,7 @@ impl End {
         if !self.sends || !self.connection.is_established() {
             return Ok(());
         }
-        let again = self.connection.stats().stream_retrans_bytes;
-        let most = self.sent.saturating_sub(again) + AHEAD;
+        let most = self.log.latest().sent + AHEAD;
         while (self.unlimited || self.unwritten > 0) && self.written + AHEAD / 2 <= most {
             let room = most - self.written;
             let wanted = match self.unlimited {
@@ -320,9 +323,6 @@ impl Endpoint for End {
             match self.connection.send(&mut room) {
                 Ok((size, info)) => {
                     room.truncate(size);
-                    if self.connection.is_established() {
-                        self.sent += (size as u64).saturating_sub(AROUND);
-                    }
                     let wait = info.at.saturating_duration_since(time::Instant::now());
                     let wait = Duration::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(0));
                     self.held = Some((room, now + wait));
