@@ -47,12 +47,13 @@ PATH = {
     "jitter": 'jitter = "30 ms"',
     "policer": 'policer = { rate = "500 kbit/s", burst = "3 kB" }',
     "aggregation": 'aggregation = "50 ms"',
+    "grant_delay": 'grant_delay = "50 ms"',
     "ack_thinning": 'ack_thinning = "4 packets"',
     "ack_filter": 'ack_filter = "cake"',
 }
 #: The keys that the kernel in the virtual machine does not have.
 ACKS_ALONE = {"ack_thinning", "ack_filter"}
-NOT_IN_VM = {"drop", "hold", "reorder", "policer", "aggregation"} | ACKS_ALONE
+NOT_IN_VM = {"drop", "hold", "reorder", "policer", "aggregation", "grant_delay"} | ACKS_ALONE
 #: The keys that each engine does not have.
 MISSING = {"sim": set[str](), "emu": set[str](), "vm": NOT_IN_VM}
 

@@ -219,6 +219,26 @@ pub(crate) fn next_slot(at: Instant, slot: Duration) -> Instant {
     }
 }
 
+/// When a packet that is ready `at` a time is granted its transmission, `delay` after the request;
+/// `latest` is the grant of the packet before. Requests and grants are at multiples of `slot`, and
+/// what comes while one is pending is requested with the transmission that it grants.
+pub(crate) fn next_grant(
+    at: Instant,
+    slot: Duration,
+    delay: Duration,
+    latest: &mut Instant,
+) -> Instant {
+    let request = next_slot(at, slot);
+    if delay == Duration::ZERO {
+        return request;
+    }
+    let granted = |request| next_slot(request + delay, slot);
+    if granted(request) > *latest {
+        *latest = granted(request.max(*latest));
+    }
+    *latest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +275,33 @@ mod tests {
         );
         assert_eq!(next_slot(ms(7), Duration::ZERO), ms(7));
         assert_eq!(next_slot(Instant::MAX, slot), Instant::MAX);
+    }
+
+    /// A MAP interval of 2 ms and a request-grant delay of 3 ms, so 4.
+    #[test]
+    fn a_grant_follows_the_request_of_its_packets() {
+        let [slot, delay] = [2, 3].map(Duration::from_millis);
+        let mut latest = Instant::ZERO;
+        let mut grants = |times: &[u64]| -> Vec<u64> {
+            let each = times
+                .iter()
+                .map(|at| next_grant(ms(*at), slot, delay, &mut latest));
+            each.map(|at| at.as_nanos() / 1_000_000).collect()
+        };
+        // Requested at 2 and granted at 6, when the others are requested.
+        assert_eq!(grants(&[1, 2, 3, 5, 6]), [6, 6, 10, 10, 10]);
+        // From 10 on nothing is pending.
+        assert_eq!(grants(&[7, 15, 16]), [14, 20, 20]);
+        assert_eq!(grants(&[25]), [30]);
+        let mut latest = ms(50);
+        let mut grant = |at, slot, delay| next_grant(ms(at), slot, delay, &mut latest);
+        assert_eq!(grant(25, slot, Duration::ZERO), ms(26));
+        // Without slots a request is made at once.
+        let none = Duration::ZERO;
+        assert_eq!(
+            [60, 61, 63, 66].map(|at| grant(at, none, delay)),
+            [63, 66, 66, 69].map(ms)
+        );
     }
 
     fn percent(n: u32) -> Gain {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use paceline_units::{AckFilter, Bytes, Duration, Gain, Hold, Instant, Loss, Rate, Rng};
 
 use crate::ack_filter::{Header, Thinning, redundant};
-use crate::impair::{Chance, Late, LossState, TokenBucket, next_slot};
+use crate::impair::{Chance, Late, LossState, TokenBucket, next_grant};
 use crate::packet::{Backlog, Counters, DropCause, Packet, QueueLimit, Verdict};
 use crate::queue::{AnyDiscipline, AnyEarly, Arrival, DroppedPacket, Signal, Sink, transmissions};
 use crate::service::{Server, Service};
@@ -71,6 +71,10 @@ pub struct Link<P> {
     jitter_rng: Rng,
     /// Departing packets wait for the next multiple of this.
     slot: Duration,
+    /// Then they wait this long for a grant, if not zero.
+    grant_delay: Duration,
+    /// The grant of the last packet that has been planned, and of the last that has departed.
+    granted: [Instant; 2],
     policer: Option<TokenBucket>,
     /// Which ACKs do not reach the queue.
     thinning: Thinning,
@@ -120,6 +124,8 @@ impl<P: Packet + Clone> Link<P> {
             jitter: Duration::ZERO,
             jitter_rng: Rng::new(config.seed ^ JITTER_STREAM),
             slot: Duration::ZERO,
+            grant_delay: Duration::ZERO,
+            granted: [Instant::ZERO; 2],
             policer: None,
             thinning: Thinning::default(),
             ack_filter: AckFilter::Off,
@@ -143,7 +149,8 @@ impl<P: Packet + Clone> Link<P> {
     fn settle(&mut self) {
         let unharmed = self.loss.is_none() && self.duplicate.is_none() && self.reorder.is_none();
         let unscripted = self.scripted_drops == 0 && self.scripted_holds.is_empty();
-        let steady = self.jitter == Duration::ZERO && self.slot == Duration::ZERO;
+        let waits = [self.jitter, self.slot, self.grant_delay];
+        let steady = waits == [Duration::ZERO; 3];
         let fifo = self.discipline.is_none() && self.policer.is_none() && self.thinning.every <= 1;
         self.is_plain = unharmed && unscripted && steady && fifo;
     }
@@ -502,7 +509,13 @@ impl<P: Packet + Clone> Link<P> {
         let entry = self.entries.pop_front()?;
         match self.departed.checked_sub(1) {
             Some(departed) => self.departed = departed,
-            None => self.backlog -= u64::from(entry.packet.size()),
+            None => {
+                self.backlog -= u64::from(entry.packet.size());
+                if self.grant_delay > Duration::ZERO {
+                    let latest = &mut self.granted[1];
+                    next_grant(entry.departure, self.slot, self.grant_delay, latest);
+                }
+            }
         }
         Some(entry)
     }
@@ -546,12 +559,18 @@ impl<P: Packet + Clone> Link<P> {
         packet
     }
 
-    /// Recomputes the arrival times of packets that have not departed.
-    fn plan_arrivals(&mut self) {
+    /// Discards the plan for the packets that have not departed.
+    fn discard_plan(&mut self) {
         self.last_arrival = match self.departed.checked_sub(1) {
             Some(last) => self.entries[last].arrival,
             None => Instant::ZERO,
         };
+        self.granted[0] = self.granted[1];
+    }
+
+    /// Recomputes the arrival times of packets that have not departed.
+    fn plan_arrivals(&mut self) {
+        self.discard_plan();
         for index in self.departed..self.entries.len() {
             let arrival = self.arrival_of(self.entries[index].departure);
             self.entries[index].arrival = arrival;
@@ -666,6 +685,10 @@ impl<P: Packet + Clone> Link<P> {
             }
             self.backlog -= u64::from(entry.packet.size());
             self.departed += 1;
+            if self.grant_delay > Duration::ZERO {
+                let latest = &mut self.granted[1];
+                next_grant(entry.departure, self.slot, self.grant_delay, latest);
+            }
         }
     }
 
@@ -731,16 +754,16 @@ impl<P: Packet + Clone> Link<P> {
         if departure == Instant::MAX {
             return Instant::MAX;
         }
-        let mut arrival = departure + self.delay;
-        if !self.is_plain {
-            if self.slot > Duration::ZERO {
-                arrival = next_slot(departure, self.slot) + self.delay;
-            }
-            if self.jitter > Duration::ZERO {
-                // Both ends included.
-                let bound = self.jitter.as_nanos().saturating_add(1);
-                arrival += Duration::from_nanos(self.jitter_rng.below(bound));
-            }
+        let mut leaves = departure;
+        if !self.is_plain && self.slot.max(self.grant_delay) > Duration::ZERO {
+            let latest = &mut self.granted[0];
+            leaves = next_grant(departure, self.slot, self.grant_delay, latest);
+        }
+        let mut arrival = leaves + self.delay;
+        if !self.is_plain && self.jitter > Duration::ZERO {
+            // Both ends included.
+            let bound = self.jitter.as_nanos().saturating_add(1);
+            arrival += Duration::from_nanos(self.jitter_rng.below(bound));
         }
         self.last_arrival = arrival.max(self.last_arrival);
         self.last_arrival

@@ -48,6 +48,7 @@ pub(crate) fn set<P: Packet + Clone>(link: &mut Link<P>, key: LinkKey, now: Inst
         LinkKey::Policer(PolicerChange::Off) => link.set_policer(now, None),
         LinkKey::Policer(PolicerChange::Set(policer)) => link.set_policer(now, Some(policer)),
         LinkKey::Aggregation(slot) => link.set_aggregation(now, slot),
+        LinkKey::GrantDelay(delay) => link.set_grant_delay(now, delay),
         LinkKey::AckThinning(every) => link.set_ack_thinning(every.0),
         LinkKey::AckFilter(filter) => link.set_ack_filter(now, filter),
     }

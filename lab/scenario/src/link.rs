@@ -42,6 +42,12 @@ link_keys! {
     /// Packets that leave the queue wait for the next multiple of this time and continue together.
     Aggregation aggregation: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
         "The time between departures from the link; \"0 ms\" ends bundling.";
+    /// Packets that leave the queue request a transmission at the next multiple of `aggregation` and
+    /// continue together when it is granted: this much later, at such a multiple. Those that come after
+    /// a request and before its grant request theirs with that transmission (piggybacking), as a cable
+    /// modem does: in DOCSIS, `aggregation` is the MAP interval, typically 2 ms. No requests collide.
+    GrantDelay grant_delay: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
+        "The time from a request to its grant; \"0 ms\" ends the requests.";
     /// The link forwards one of this many ACKs of TCP that only advance, of each connection. Those with
     /// SACK blocks, duplicates and changes of the ECN flags pass.
     AckThinning ack_thinning: always Packets = Packets(1), in packets(u64::from(u32::MAX)),

@@ -196,7 +196,7 @@ const CASES: &[Case] = &[
         "[[events]]\npath.loss = \"1 %\"\n"
     ),
     replace!("an impairment beyond its bounds",
-        "[[flows]]" => "reorder = { probability = \"101 %\", delay = \"0 ms\" }\nduplicate = \"200 %\"\njitter = \"200 s\"\nack_thinning = \"0 packets\"\nack_filter = \"cakes\"\npolicer = { rate = \"0 bit/s\", burst = \"1 kB\" }\naggregation = \"1 h\"\n[[flows]]"),
+        "[[flows]]" => "reorder = { probability = \"101 %\", delay = \"0 ms\" }\nduplicate = \"200 %\"\njitter = \"200 s\"\nack_thinning = \"0 packets\"\nack_filter = \"cakes\"\npolicer = { rate = \"0 bit/s\", burst = \"1 kB\" }\naggregation = \"1 h\"\ngrant_delay = \"1 h\"\n[[flows]]"),
     replace!("half an impairment",
         "[[flows]]" => "reorder = { probability = \"1 %\" }\npolicer = \"10 Mbit/s\"\n[[flows]]"),
     append!(

@@ -407,7 +407,7 @@ const QUEUES: [&str; 6] = [
     "queue = { kind = \"dualpi2\", size = \"50 packets\" }",
     "queue = { size = \"20 packets\", red = { min = \"3 packets\", max = \"9 packets\", probability = \"10 %\" } }",
 ];
-const IMPAIRMENTS: [&str; 11] = [
+const IMPAIRMENTS: [&str; 12] = [
     "",
     "loss = \"5 %\"",
     "loss = { p = \"2 %\", r = \"30 %\" }",
@@ -415,6 +415,7 @@ const IMPAIRMENTS: [&str; 11] = [
     "jitter = \"20 ms\"",
     "reorder = { probability = \"10 %\", delay = \"15 ms\" }",
     "aggregation = \"7 ms\"",
+    "grant_delay = \"7 ms\"",
     "policer = { rate = \"300 kbit/s\", burst = \"3 kB\" }",
     "ack_thinning = \"3 packets\"",
     "ack_filter = \"cake\"",

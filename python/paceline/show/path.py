@@ -25,6 +25,7 @@ _IMPAIRMENTS = {
     "duplicate": "duplication",
     "policer": "policer",
     "aggregation": "aggregation",
+    "grant_delay": "grants after",
     "ack_thinning": "one ACK of",
     "ack_filter": "ACK filter",
 }

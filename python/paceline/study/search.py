@@ -56,7 +56,7 @@ _OWN = "flows[0].goodput_bps"
 #: Time between the rows that goals are judged by.
 _INTERVAL = (("run.sample_interval", "100 ms"),)
 #: Settings of a link that make a path unclean, unless they are zero or off.
-_IMPAIRMENTS = ("loss", "reorder", "duplicate", "jitter", "policer", "aggregation")
+_IMPAIRMENTS = ("loss", "reorder", "duplicate", "jitter", "policer", "aggregation", "grant_delay")
 
 
 class Verdict(NamedTuple):

@@ -265,6 +265,7 @@ proptest! {
                 1 => { link.set_rate(now, Rate::from_bps(u64::from(size) * 20_000)); None }
                 2 => { link.set_delay(now, Duration::from_micros(u64::from(size))); None }
                 3 => { link.set_aggregation(now, Duration::from_micros(u64::from(size % 4) * 1000)); None }
+                4 => { link.set_grant_delay(now, Duration::from_micros(u64::from(size % 3) * 1000)); None }
                 _ => Some(link.enqueue(now, Probe(size, number, 0))),
             });
             prop_assert_eq!(verdicts[0], verdicts[1]);

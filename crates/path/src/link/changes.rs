@@ -28,10 +28,7 @@ impl<P: Packet + Clone> Link<P> {
             return;
         };
         // The departures planned for the waiting packets no longer hold.
-        self.last_arrival = match self.departed.checked_sub(1) {
-            Some(last) => self.entries[last].arrival,
-            None => Instant::ZERO,
-        };
+        self.discard_plan();
         let mut departure = self.server.resume(now, work);
         if departure == Instant::MAX {
             self.stalled = Some(work);
@@ -75,6 +72,15 @@ impl<P: Packet + Clone> Link<P> {
     pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
         self.advance(now);
         self.slot = slot;
+        self.settle();
+        self.plan_arrivals();
+    }
+
+    /// Packets that depart from now on wait for a grant, `delay` after they request it; zero turns
+    /// this off.
+    pub fn set_grant_delay(&mut self, now: Instant, delay: Duration) {
+        self.advance(now);
+        self.grant_delay = delay;
         self.settle();
         self.plan_arrivals();
     }

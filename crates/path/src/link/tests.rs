@@ -299,6 +299,45 @@ fn departures_are_bundled_in_slots() {
     );
 }
 
+#[test]
+fn departures_wait_for_their_grants() {
+    let mut link = fifty(QueueLimit::Packets(100));
+    link.set_aggregation(us(0), Duration::from_micros(500));
+    link.set_grant_delay(us(0), Duration::from_micros(800));
+    for n in 0..8 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    // Two depart until the request at 500 us, granted at 1500. There the next four are requested,
+    // and at 2500 the last two.
+    let granted = [
+        21_500, 21_500, 22_500, 22_500, 22_500, 22_500, 23_500, 23_500,
+    ];
+    let mut changed = fifty(QueueLimit::Packets(100));
+    changed.set_aggregation(us(0), Duration::from_micros(500));
+    changed.set_grant_delay(us(0), Duration::from_micros(800));
+    for n in 0..8 {
+        changed.enqueue(us(0), Sized(1500, n));
+    }
+    // A plan that is made again is the same, whatever has departed.
+    for at in [100, 800, 1_300] {
+        changed.set_delay(us(at), Duration::from_millis(20));
+        changed.set_rate(us(at), Rate::from_bps(50_000_000));
+    }
+    assert_eq!(arrivals(&mut changed), granted);
+    assert_eq!(arrivals(&mut link), granted);
+    // Idle since: one packet waits for a request and its grant.
+    link.enqueue(us(30_000), Sized(1500, 8));
+    assert_eq!(arrivals(&mut link), [51_500]);
+    // Without grants only the slots remain, without those neither.
+    link.set_grant_delay(us(60_000), Duration::ZERO);
+    link.enqueue(us(60_000), Sized(1500, 9));
+    assert_eq!(arrivals(&mut link), [80_500]);
+    link.set_aggregation(us(90_000), Duration::ZERO);
+    link.enqueue(us(90_000), Sized(1500, 10));
+    assert_eq!(arrivals(&mut link), [110_240]);
+    assert!(link.is_plain() && link.counters().balanced());
+}
+
 /// This many packets, for this many microseconds.
 fn hold(packets: u32, micros: u64) -> Hold {
     let delay = Duration::from_micros(micros);
@@ -433,6 +472,7 @@ proptest! {
                     burst: Bytes::new(gap),
                 })),
                 7 => link.set_policer(now, None),
+                8 => link.set_grant_delay(now, Duration::from_micros(u64::from(size % 4) * 700)),
                 _ => { link.enqueue(now, Sized(size, next)); next += 1; }
             }
             prop_assert!(link.counters().balanced());
@@ -484,6 +524,7 @@ proptest! {
                     6 => link.drop_next(u64::from(size % 3)),
                     7 => link.set_delay(now, Duration::from_micros(10 * gap)),
                     8 => link.set_aggregation(now, Duration::from_micros(gap * u64::from(size % 2))),
+                    9 => link.set_grant_delay(now, Duration::from_micros(gap * u64::from(size % 2))),
                     _ => return Some(link.enqueue(now, Sized(size, number))),
                 }
                 None
