@@ -20,6 +20,7 @@ from paceline.reading import toml
 from paceline.study import fit as study
 from paceline.study.conformance import packets
 from paceline.study.fit import estimates, observed, parameters
+from paceline.study.fit.returns import ack_interval
 
 #: Each model, also with a change of the rate; `tests/fitting.py` has many more.
 OWN = (1, 3, 4, 7, 9, 13, 30, 32)
@@ -34,7 +35,9 @@ def test_paths_that_were_drawn_are_found_and_intervals_hold() -> None:
         results.append(find(drawn, paceline.run(drawn.text, seed=seed)))
     for seed in CAPTURED:
         drawn = draw(seed, captured=True)
-        results.append(find(drawn, capture(seed, drawn)[0]))
+        captured = capture(seed, drawn)[0]
+        assert ack_interval(captured) is None
+        results.append(find(drawn, captured))
     assert sum(one.right for one in results) >= len(results) - 1, results
     compared = [each for one in results for each in one.compared]
     sure = [one for one in compared if one.is_interval]
@@ -265,6 +268,52 @@ def test_a_flow_that_its_application_limits_does_not_cost_more_than_it_sent(tmp_
     sent = float(run.flows["goodput_bytes"][0])
     for one in fitted.judged:
         assert float(one.observed.delivered[-1]) < 1.7 * sent
+
+
+SLOW = """\
+schema = 1
+[run]
+duration = "10 s"
+record = { packets = true }
+[path]
+rate = "20 Mbit/s"
+rtt = "40 ms"
+queue.size = "1 bdp"
+[path.return]
+rate = "200 kbit/s"
+queue.size = "50 packets"
+[[flows]]
+cc = "cubic"
+"""
+
+
+def test_a_slow_return_path_that_drops_acks_is_recognised(tmp_path: Path) -> None:
+    run = paceline.run(SLOW)
+    assert ack_interval(run) == pytest.approx(52 * 8 / 200e3, rel=0.01)
+    Capture().write(run, tmp_path / "up.pcap")
+    captured = paceline.Run.capture(tmp_path / "up.pcap")
+    assert ack_interval(captured) == pytest.approx(52 * 8 / 200e3, rel=0.01)
+    note = next(note for note in study.fit(run).notes if "return path is slow" in note)
+    assert "2.080 ms apart" in note
+    assert "(200.0 kbit/s if" in note
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        # Without drops it is like a slow forward path.
+        ("flows.0.cc", "bbr3"),
+        ("path.return.rate", "10 Mbit/s"),
+        ("path.return.ack_thinning", "4 packets"),
+        ("path.return.aggregation", "3 ms"),
+        ("path.loss", "1 %"),
+        ("path.aggregation", "5 ms"),
+        ("flows.0.count", 2),
+    ],
+)
+def test_even_acks_of_another_cause_are_no_slow_return_path(key: str, value: object) -> None:
+    fast = {} if key == "flows.0.cc" else {"path.return.rate": "10 Mbit/s"}
+    assert ack_interval(paceline.run(SLOW, overrides={**fast, key: value})) is None
 
 
 QUIET = """\

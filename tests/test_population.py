@@ -99,6 +99,27 @@ def test_check_shows_what_is_drawn(cli: Command, tmp_path: Path) -> None:
     assert "for example draws = 100 in [sweep]" in result.stderr
 
 
+def test_keys_of_the_return_path_are_drawn_too(tmp_path: Path) -> None:
+    text = (
+        HEAD
+        + """
+draws = 3
+[sweep.over]
+path.return.rate = { draw = "loguniform", from = "0.1 Mbit/s", to = "2 Mbit/s" }
+path.return.queue.size = { draw = "choice", of = ["20 packets", "100 packets"] }
+path.return.loss = { draw = "uniform", from = "0 %", to = "2 %" }
+"""
+    )
+    sweep = swept(tmp_path / "s", text)
+    (axis,) = sweep.grid.axes
+    assert axis.keys == ("path.return.rate", "path.return.queue.size", "path.return.loss")
+    rates = [dict(point)["path.return.rate"] for point in sweep.grid.points]
+    assert len(set(rates)) == 3
+    # Each draw has the link of its own: ACKs are lost on it.
+    lost = sweep.populations("return_ack_loss_ratio")[()]
+    assert len(set(lost)) == 3
+
+
 def test_claims_have_the_axes_of_sweeps() -> None:
     table = {
         "path.rtt": {"from": "10 ms", "to": "30 ms", "step": "10 ms"},

@@ -20,6 +20,7 @@ from paceline.study.fit import parameters
 from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
 from paceline.study.fit.models import BOTH, Judge, Judged, Model, Traits, traits
 from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
+from paceline.study.fit.returns import ack_interval
 
 __all__ = ["LABELS", "Estimate", "Fit", "UnfitError", "fit", "interval", "observe", "written"]
 
@@ -44,6 +45,8 @@ class Fit:
     senders: dict[int, list[packets.Judged]]
     #: The controller with which flows that it does not name are simulated.
     guess: str | None = None
+    #: The time that a slow return path needs for each ACK, in seconds, if the ACKs show it.
+    ack_interval: float | None = None
 
     @property
     def rtt(self) -> Estimate:
@@ -81,6 +84,15 @@ class Fit:
             why = why if all(named) else "Packets do not show which controller sent"
             notes.append(
                 f"{why}. Of those that were tried, {self.guess} gives the nearest simulation."
+            )
+        if self.ack_interval is not None:
+            size = self.observed.header
+            apart = quantity("_ns", 1e9 * self.ack_interval)
+            rate = quantity("_bps", 8 * size / self.ack_interval)
+            notes.append(
+                f"The return path is slow: ACKs arrive {apart} apart, however much data they cover "
+                f"({rate} if an ACK has {size} bytes). RTTs include the wait of ACKs, so rate, "
+                "queue and losses are not those of the forward path."
             )
         for name, one in self._estimates():
             if one.why and (one.high is None or one.low is None):
@@ -289,7 +301,8 @@ def fit(
         if one.distance < most:
             near.append((one.model, _parameters(judge, one.model, is_best=False)))
     text = _text(base, path, best.model)
-    return Fit(observed, path, judged, known, text, base, near, senders, guess)
+    slow = ack_interval(run)
+    return Fit(observed, path, judged, known, text, base, near, senders, guess, slow)
 
 
 def ends(run: Run) -> tuple[Observed, Path]:

@@ -1,0 +1,55 @@
+"""Whether the return path of a record is slow: how evenly its ACKs arrive, whatever they cover."""
+
+from __future__ import annotations
+
+from paceline.later import numpy as np
+from paceline.later import polars as pl
+from paceline.runs import Run, packets_of
+from paceline.study.fit.observed import Series, of_use
+
+#: So many ACKs, and such a share of all, are needed.
+_FEWEST, _SHARE = 200, 0.2
+#: How far an even gap is from the minimum, which is a quantile.
+_LEAST, _BELOW, _ABOVE = 0.05, 0.95, 1.1
+#: Such a share of these ACKs covers so many times more data than the least of them.
+_OTHERS, _MORE = 0.1, 1.5
+#: Shorter gaps may be those of a receiver's network card.
+_SHORTEST = 0.3e-3
+#: Gaps in whole numbers of this are those of a clock or of slots.
+_TICK, _NEAR = 1e-3, 0.02
+
+
+def ack_interval(run: Run) -> float | None:
+    """Return the time that a slow return path needs for an ACK; none if ACKs do not show one.
+
+    A slow link delivers ACKs evenly. If it also drops ACKs, those that arrive cover more data than
+    others at the same distance. Behind a bottleneck of the data, an ACK that covers more data comes
+    later. Data of several flows is mixed there, so only a flow that is alone shows this.
+    """
+    flows, packets = of_use(run), packets_of(run)
+    if packets is None or len(flows) != 1:
+        return None
+    rows = packets.filter(flow=flows[0]["flow"]).with_columns(pl.col("kind").cast(pl.String))
+    # An ACK with SACK blocks has several rows.
+    acks = (
+        rows.filter(pl.col("kind").is_in(["ack", "sack"]))
+        .group_by("t_ns")
+        .agg(
+            pl.col("seq_bytes").filter(pl.col("kind") == "ack").max().cast(pl.Int64),
+            (pl.col("kind") == "sack").any().alias("sacks"),
+        )
+        .sort("t_ns")
+    )
+    gaps: Series = np.diff(acks["t_ns"].cast(float).to_numpy() / 1e9)
+    if len(gaps) < _FEWEST:
+        return None
+    least = float(np.quantile(gaps, _LEAST))
+    covered = np.diff(acks["seq_bytes"].cast(float).fill_null(strategy="forward").to_numpy())
+    even = (gaps > _BELOW * least) & (gaps < _ABOVE * least)
+    plain = even & ~acks["sacks"].to_numpy()[1:] & (covered > 0)
+    if plain.sum() < max(_FEWEST, _SHARE * len(gaps)):
+        return None
+    gap, data = float(np.median(gaps[even])), covered[plain]
+    is_tick = abs(gap / _TICK - round(gap / _TICK)) < _NEAR
+    varies = float(np.mean(data > _MORE * np.quantile(data, _LEAST))) > _OTHERS
+    return gap if gap > _SHORTEST and not is_tick and varies else None
