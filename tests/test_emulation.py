@@ -197,11 +197,18 @@ def test_acks_cross_the_return_direction_and_are_counted() -> None:
         assert goodput > 1e6
 
 
-def test_acks_are_filtered_by_their_headers() -> None:
+def test_acks_are_filtered_by_their_headers_and_have_their_fate() -> None:
     back = '[path.return]\nrate = "50 kbit/s"\nqueue.size = "20 packets"\nack_filter = "cake"\n'
-    run = paceline.run(SCENARIO.replace("[[flows]]", back + "[[flows]]", 1), backend="emu")
-    filtered, sent = (int(run.flows[f"ack_{what}_packets"][0]) for what in ("filtered", "sent"))
+    text = SCENARIO.replace("[[flows]]", f'{back}loss = "5 %"\n[[flows]]', 1)
+    run = paceline.run(text, backend="emu", overrides={"run.record.packets": True})
+    sent, lost, filtered = (
+        int(run.flows[f"ack_{what}_packets"].sum()) for what in ("sent", "lost", "filtered")
+    )
     assert 0.2 < filtered / sent < 0.9
+    for kind, count in (("ack-drop", lost), ("ack-filter", filtered)):
+        # A SYN-ACK is no ACK.
+        missing = count - run.packets.filter(kind=kind).height
+        assert 0 <= missing <= run.flows.height, kind
 
 
 def test_an_upload_takes_the_return_direction() -> None:

@@ -271,17 +271,33 @@ impl Tracker {
         flow: u32,
         tcp: &Tcp,
     ) -> impl Iterator<Item = PacketRow> + use<> {
-        let window_bytes = Bytes::new(self.window_of(tcp));
+        let ack = self.ack_row(at, flow, PacketKind::Ack, tcp);
         let origin = self.origin;
-        let row = move |kind, position: u64, bytes| PacketRow {
-            window_bytes,
-            ..PacketRow::new(at, flow, kind, position.saturating_sub(origin), bytes)
-        };
-        let ack = self.ack_of(tcp).filter(|_| !tcp.rst);
         let sacks = ack.map(|_| self.blocks(tcp)).into_iter().flatten();
-        let sacks = sacks.map(move |(start, end)| row(PacketKind::Sack, start, end - start));
-        let ack = ack.map(|ack| row(PacketKind::Ack, ack, 0));
+        let sacks = sacks.filter_map(move |(start, end)| {
+            Some(PacketRow {
+                kind: PacketKind::Sack,
+                seq_bytes: Bytes::new(start.saturating_sub(origin)),
+                len_bytes: Bytes::new(end - start),
+                ..ack?
+            })
+        });
         ack.into_iter().chain(sacks)
+    }
+
+    /// The row of an ACK's fate; none of a reset.
+    pub fn ack_row(
+        &self,
+        at: Instant,
+        flow: u32,
+        kind: PacketKind,
+        tcp: &Tcp,
+    ) -> Option<PacketRow> {
+        let ack = self.ack_of(tcp).filter(|_| !tcp.rst)?;
+        Some(PacketRow {
+            window_bytes: Bytes::new(self.window_of(tcp)),
+            ..PacketRow::new(at, flow, kind, ack.saturating_sub(self.origin), 0)
+        })
     }
 
     fn position(&self, seq: u32, hint: u64) -> u64 {
@@ -472,6 +488,32 @@ mod tests {
         tracker.on_data(at(500), &data(15_000));
         let rtt = Some(Duration::from_millis(40));
         assert_eq!(tracker.on_ack(at(540), &ack(16_000, &[])), rtt);
+    }
+
+    #[test]
+    fn an_ack_and_its_blocks_have_rows() {
+        let mut tracker = open();
+        for n in 1..4 {
+            tracker.on_data(at(0), &data(n * 1000));
+        }
+        let acked = Tcp {
+            window: 100,
+            ..ack(2000, &[(3000, 4000)])
+        };
+        let row = |kind, seq, len| PacketRow {
+            window_bytes: Bytes::new(100),
+            ..PacketRow::new(at(1), 5, kind, seq, len)
+        };
+        let rows: Vec<_> = tracker.ack_rows(at(1), 5, &acked).collect();
+        let (cumulative, block) = (
+            row(PacketKind::Ack, 1000, 0),
+            row(PacketKind::Sack, 2000, 1000),
+        );
+        assert_eq!(rows, [cumulative, block]);
+        let lost = tracker.ack_row(at(1), 5, PacketKind::AckDrop, &acked);
+        assert_eq!(lost, Some(row(PacketKind::AckDrop, 1000, 0)));
+        let reset = Tcp { rst: true, ..acked };
+        assert_eq!(tracker.ack_row(at(1), 5, PacketKind::AckDrop, &reset), None);
     }
 
     #[test]

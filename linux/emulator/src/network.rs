@@ -491,9 +491,14 @@ impl<'a> Network<'a> {
         }
         match frame {
             Some(frame) if frame.reply => {
+                let (count, kind) = match cause {
+                    DropCause::Filtered => (2, PacketKind::AckFilter),
+                    _ => (1, PacketKind::AckDrop),
+                };
                 if let Some(acks) = self.log.acks.get_mut(frame.flow as usize) {
-                    acks[if cause == DropCause::Filtered { 2 } else { 1 }] += 1;
+                    acks[count] += 1;
                 }
+                self.record_ack_loss(at, kind, frame);
             }
             Some(frame) => self.record(at, PacketKind::Drop, frame),
             None => {}

@@ -54,6 +54,14 @@ impl Network<'_> {
         self.log.packets.extend(rows);
     }
 
+    /// A link loses an ACK, or filters it.
+    pub(super) fn record_ack_loss(&mut self, at: Instant, kind: PacketKind, frame: &Frame) {
+        let tcp = Tcp::read(&frame.bytes).filter(|tcp| self.records_packets() && !tcp.syn);
+        let tracker = self.tracker(frame.flow);
+        let row = tracker.and_then(|tracker| tracker.ack_row(at, frame.flow, kind, &tcp?));
+        self.log.packets.extend(row);
+    }
+
     /// State of a flow, inferred from its packets.
     fn tracker(&self, flow: u32) -> Option<&Tracker> {
         let of_program = || self.talks.as_ref()?.tracker(flow);
