@@ -236,6 +236,17 @@ def test_options_that_a_kernel_does_not_take(
             "the machine has no such early signal",
         ),
         ('return = { ack_thinning = "4 packets" }', "netem does this otherwise, or not at all"),
+        ('ack_filter = "cake"', "the machine filters ACKs only where no data goes"),
+        (
+            'return = { rate = "1 Mbit/s", queue = { kind = "codel", size = "9 kB" }, '
+            'ack_filter = "cake" }',
+            "the machine filters ACKs in droptail or fq_codel",
+        ),
+        (
+            'return = { rate = "1 Mbit/s", ack_filter = "cake", '
+            'queue = { kind = "fq_codel", size = "9 kB", quantum = "3000 B" } }',
+            "Linux's cake, which filters here, has this fixed",
+        ),
         (
             'return = { rate = "1 Mbit/s", queue = { kind = "dualpi2", size = "9 kB" } }',
             "the machine has no such queue",
@@ -354,6 +365,12 @@ def test_acks_wait_on_the_return_path_of_a_kernel(snapshot: str) -> None:
     assert back["backlog_packets"].max() == 20
     assert back["dropped_packets"].to_list()[-1] > 100
     assert set(back["rate_bps"]) == {100_000}
+    sent, lost, filtered = _acks(run)
+    offered, dropped = (back[f"{what}_packets"].to_list()[-1] for what in ("offered", "dropped"))
+    # Those at the end of the run are not known to be lost.
+    assert offered == pytest.approx(sent, abs=2)
+    assert dropped - 60 < lost <= dropped
+    assert filtered == 0
     likely = run.samples.filter(pl.col("t_ns") > 3_000_000_000)["rtt_ns"].median()
     assert isinstance(likely, float)
     assert likely > 20e6 + 20 * 4.16e6
@@ -365,10 +382,58 @@ def test_a_kernel_loses_the_acks_that_the_simulator_loses(snapshot: str) -> None
     text = text.replace("cubic-linux", "bbr1") + 'ack = "linux"\n'
     backends: tuple[Literal["sim", "vm"], ...] = ("sim", "vm")
     for backend in backends:
-        row = paceline.run(text, backend=backend).queue.filter(pl.col("link") == 1)[-1]
+        run = paceline.run(text, backend=backend)
+        row = run.queue.filter(pl.col("link") == 1)[-1]
+        sent, lost, _ = _acks(run)
+        assert row["offered_packets"][0] == pytest.approx(sent, abs=2)
+        assert row["dropped_packets"][0] == pytest.approx(lost, abs=15)
         share = row["dropped_packets"][0] / row["offered_packets"][0]
         assert 0.26 < share < 0.34, backend
         assert row["rate_bps"][0] is None
+
+
+def _acks(run: paceline.Run) -> tuple[int, ...]:
+    """Return how many ACKs receivers sent, and how many links lost and filtered."""
+    return tuple(
+        int(run.flows[f"ack_{what}_packets"].sum()) for what in ("sent", "lost", "filtered")
+    )
+
+
+@pytest.mark.parametrize("kind", ["droptail", "fq_codel"])
+@pytest.mark.parametrize("filtering", ["cake", "cake-aggressive"])
+def test_a_kernel_filters_acks_as_the_simulator_does(
+    snapshot: str, kind: str, filtering: str
+) -> None:
+    back = RETURN.replace("\n", f'\nack_filter = "{filtering}"\nloss = "5 %"\n', 1)
+    text = ONE_FLOW.replace("[[flows]]", f'{back}queue.kind = "{kind}"\n[[flows]]')
+    text = text.replace("cubic-linux", "bbr1") + 'ack = "linux"\n'
+    simulated, linux = paceline.run(text), paceline.run(text, backend="vm")
+    goodput = linux.metrics["goodput_bps"]
+    assert goodput == pytest.approx(simulated.metrics["goodput_bps"], rel=0.02)
+    (sent, lost, filtered), theirs = _acks(linux), _acks(simulated)
+    assert filtered / sent == pytest.approx(theirs[2] / theirs[0], abs=0.03)
+    assert filtered / sent > 0.3
+    assert 0.03 < lost / (sent - filtered) < 0.07
+    dropped = linux.queue.filter(pl.col("link") == 1)["dropped_packets"].to_list()[-1]
+    assert 0 <= dropped - lost - filtered < 40
+
+
+def test_acks_of_an_upload_are_filtered_on_the_way_there(snapshot: str) -> None:
+    back = '[path.return]\nrate = "10 Mbit/s"\nqueue.size = "8 bdp"\n'
+    text = ONE_FLOW.replace('"10 Mbit/s"', '"100 kbit/s"\nack_filter = "cake"')
+    text = text.replace('"8 bdp"', '"20 packets"').replace("[[flows]]", f"{back}[[flows]]")
+    run = paceline.run(text + 'direction = "up"\n', backend="vm")
+    sent, lost, filtered = _acks(run)
+    assert lost == 0
+    assert 0.3 < filtered / sent < 0.6
+    assert (run.metrics["goodput_bps"] or 0) > 8e6
+
+
+def test_a_queue_that_cake_would_limit_otherwise(snapshot: str) -> None:
+    back = RETURN.replace("20 packets", "2 packets") + 'ack_filter = "cake"\n'
+    text = ONE_FLOW.replace("[[flows]]", f"{back}[[flows]]") + "count = 4\n"
+    with pytest.raises(paceline.RunError, match=r"more waited than path\.return\.queue\.size"):
+        paceline.run(text, backend="vm")
 
 
 def test_an_upload_shares_the_return_path_of_a_kernel_with_acks(snapshot: str) -> None:

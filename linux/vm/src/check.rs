@@ -1,10 +1,10 @@
 //! Parts of a scenario that a kernel's own queues cannot do.
 
 use paceline_experiment::Plan;
-use paceline_path::{Aqm, Pie, Red};
+use paceline_path::{Aqm, FqCodel, Pie, Red};
 use paceline_scenario::{Diagnostic, Engine, FlowGroup, LinkKey, Queue, RateSource, Scenario};
 use paceline_tcp::settings::check_tcp;
-use paceline_units::{Frequency, Gain, Rate, Size};
+use paceline_units::{AckFilter, Frequency, Gain, Rate, Size};
 
 use crate::bbr3::Controllers;
 use crate::network::{MOST_LANES, pie_weight, red_weight};
@@ -17,6 +17,10 @@ const MAX_RATE: Rate = Rate::from_bps(400_000_000);
 /// What helps where nothing does.
 const SIM: &str = "run it in the simulator, or leave it out";
 const OTHERWISE: &str = "netem does this otherwise, or not at all";
+
+/// `cake` drops at the head of the longest queue, by memory, and its AQM is COBALT.
+const FILTERS_ACKS: &str =
+    "the machine filters ACKs only where no data goes: Linux's cake drops data in its own way";
 
 /// All errors in a scenario for the machine.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
@@ -75,7 +79,14 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
         if number < scenario.link_count() {
             let keys = scenario.link_keys(number).at_start();
             for key in keys.iter().filter(|key| !netem(key)) {
-                report(format!("{at}.{}", key.name()), OTHERWISE, sim);
+                if let (LinkKey::AckFilter(_), Some(queue)) = (key, queue) {
+                    for (key, message) in beyond_filter(queue) {
+                        let hint = "leave it at its default, or run it in the simulator";
+                        report(format!("{at}.queue.{key}"), message, hint);
+                    }
+                } else {
+                    report(format!("{at}.{}", key.name()), OTHERWISE, sim);
+                }
             }
         }
     }
@@ -86,12 +97,22 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                 format!("the machine has no more than {MOST_LANES} different round trips");
             report("flows".into(), &message, sim);
         }
+        for (number, (at, ..)) in directions.into_iter().enumerate().take(plan.links.len()) {
+            let carries_data = plan.flows.iter().any(|flow| flow.route.contains(&number));
+            if carries_data && scenario.link_keys(number).ack_filter != AckFilter::Off {
+                report(format!("{at}.ack_filter"), FILTERS_ACKS, sim);
+            }
+        }
         for (number, event) in scenario.events.iter().enumerate() {
             let Some(path) = &event.path else { continue };
             for change in path.directions(scenario) {
                 for key in change.keys.keys().filter(|key| !netem(key)) {
+                    let message = match key {
+                        LinkKey::AckFilter(_) => "the machine's ACK filter does not change",
+                        _ => OTHERWISE,
+                    };
                     let key = format!("events[{number}].{}.{}", change.at, key.name());
-                    report(key, OTHERWISE, sim);
+                    report(key, message, sim);
                 }
             }
         }
@@ -131,6 +152,26 @@ fn beyond_queue(queue: &Queue) -> Vec<(String, &'static str, String)> {
             )
         })),
         Some(_) => beyond.push(("queue.kind".into(), "the machine has no such queue", sim())),
+    }
+    beyond
+}
+
+/// What Linux's `cake`, which filters ACKs, cannot do as a queue: keys.
+fn beyond_filter(queue: &Queue) -> Vec<(&'static str, &'static str)> {
+    let mut beyond: Vec<_> = queue
+        .early_signals
+        .iter()
+        .map(|signal| (signal.name, "the machine's ACK filter has no early signals"))
+        .collect();
+    let usual = FqCodel::default();
+    let fixed = |key| (key, "Linux's cake, which filters here, has this fixed");
+    match Aqm::named(queue.kind.name, &queue.kind.options) {
+        None => {}
+        Some(Aqm::FqCodel(fq)) => {
+            beyond.extend((fq.flows != usual.flows).then(|| fixed("flows")));
+            beyond.extend((fq.quantum != usual.quantum).then(|| fixed("quantum")));
+        }
+        Some(_) => beyond.push(("kind", "the machine filters ACKs in droptail or fq_codel")),
     }
     beyond
 }

@@ -34,7 +34,8 @@ const LIBBPF: [&str; 4] = [
 /// Modules that every scenario needs.
 const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
 /// Modules that some scenarios need, if the kernel has them.
-const WANTED: [&str; 20] = [
+const WANTED: [&str; 21] = [
+    "sch_cake",
     "sch_codel",
     "sch_fq_codel",
     "sch_pie",

@@ -7,15 +7,15 @@
 //! `r1` has the bottleneck: a token bucket (tbf) with the scenario's queue. `p1` has the
 //! propagation delay and the losses of what it sends (netem). On the way back `p0` has the token
 //! bucket of the return direction, if there is one, and `r0` delay and losses: no queue is on a
-//! sender's host, which would see its drops. All sizes count IP packets: a size table
-//! subtracts the 14 bytes of Ethernet.
+//! sender's host, which would see its drops. In a direction with an ACK filter, `cake` is token
+//! bucket and queue. All sizes count IP packets: a size table subtracts the 14 bytes of Ethernet.
 
 use std::net::Ipv4Addr;
 
 use paceline_path::{Aqm, Codel, Pie, QueueLimit, Red};
 use paceline_tcp::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};
 use paceline_tcp::packet::{RECEIVERS, SENDER, receiver};
-use paceline_units::{Bytes, Duration, Gain, Rate, Site};
+use paceline_units::{AckFilter, Bytes, Duration, Gain, Rate, Site};
 
 use crate::wire;
 
@@ -82,6 +82,7 @@ pub type Placed = (u16, Request);
 pub struct Queue {
     pub limit: QueueLimit,
     pub aqm: Option<Aqm>,
+    pub ack_filter: AckFilter,
     /// The reference for sizes in BDPs or times.
     pub site: Site,
     /// The largest packet that it serves.
@@ -132,8 +133,13 @@ pub fn names() -> impl Iterator<Item = (u16, &'static str)> {
         .map(|(name, namespace, _)| (namespace, name))
 }
 
-/// The capture points: the senders' host, and the receivers' host.
-pub const CAPTURES: [(u16, &str); 2] = [(wire::SENDERS, "s0"), (wire::RECEIVERS, "d0")];
+/// The capture points: the senders' host, the receivers' host, and between the queues and the
+/// losses of both directions.
+pub const CAPTURES: [(u16, &str); 3] = [
+    (wire::SENDERS, "s0"),
+    (wire::RECEIVERS, "d0"),
+    (wire::ROUTER, "r1"),
+];
 
 /// The address on the senders' host to which a flow sends up.
 pub fn up_receiver(flow: u32) -> Ipv4Addr {
@@ -247,12 +253,16 @@ fn size_table() -> Vec<u8> {
     nested(&[(TCA_STAB_BASE, base)])
 }
 
-/// The token bucket of a direction at `rate`.
+/// The token bucket of a direction at `rate`, or `cake`.
 ///
 /// Its bucket holds one packet, plus what arrives while the guest may be late. A packet leaves it
 /// when a link would begin to transmit it; the netem behind it takes the time of the transmission.
 /// The packets that wait here are those that wait behind a link's packet in service.
 pub fn bucket(direction: Direction, rate: Rate, queue: &Queue, new: bool) -> Placed {
+    if queue.filters() {
+        let options = cake_options(rate, queue);
+        return qdisc(direction.bottleneck(), (TBF, ROOT), "cake", &options, new);
+    }
     const TCA_TBF_PARMS: u16 = 1;
     const TCA_TBF_RATE64: u16 = 4;
     const TCA_TBF_BURST: u16 = 6;
@@ -279,6 +289,35 @@ pub fn bucket(direction: Direction, rate: Rate, queue: &Queue, new: bool) -> Pla
     qdisc(direction.bottleneck(), (TBF, ROOT), "tbf", &options, new)
 }
 
+/// `cake` as a queue of ACKs alone: COBALT, its AQM, and its limit, which counts memory, never act.
+fn cake_options(rate: Rate, queue: &Queue) -> Vec<u8> {
+    const RATE64: u16 = 2;
+    const PRIORITIES: u16 = 3;
+    const BEST_EFFORT: u32 = 3;
+    const FLOW_MODE: u16 = 5;
+    const ONE_QUEUE: u32 = 0;
+    const QUEUE_EACH: u32 = 4;
+    const INTERVAL: u16 = 7;
+    const TARGET: u16 = 8;
+    const MEMORY_LIMIT: u16 = 10;
+    const ACK_FILTER: u16 = 16;
+    let flows = queue.aqm.as_ref().map_or(ONE_QUEUE, |_| QUEUE_EACH);
+    let filter = match queue.ack_filter {
+        AckFilter::Off => 0,
+        AckFilter::Cake => 1,
+        AckFilter::CakeAggressive => 2,
+    };
+    nested(&[
+        (RATE64, (rate.bps() / 8).to_ne_bytes().to_vec()),
+        (PRIORITIES, word(BEST_EFFORT)),
+        (FLOW_MODE, word(flows)),
+        (INTERVAL, word(u32::MAX)),
+        (TARGET, word(u32::MAX)),
+        (MEMORY_LIMIT, word(u32::MAX)),
+        (ACK_FILTER, word(filter)),
+    ])
+}
+
 /// Counts packets where no rate limits a direction.
 pub fn counter(direction: Direction) -> Placed {
     let room = word(NETEM_LIMIT);
@@ -286,6 +325,18 @@ pub fn counter(direction: Direction) -> Placed {
 }
 
 impl Queue {
+    pub fn filters(&self) -> bool {
+        self.ack_filter != AckFilter::Off
+    }
+
+    /// Whether more wait than it has room for.
+    pub fn is_exceeded_by(&self, packets: u64, bytes: Bytes) -> bool {
+        match self.limit {
+            QueueLimit::Bytes(most) => bytes.get() > most,
+            QueueLimit::Packets(most) => packets > most,
+        }
+    }
+
     /// The maximum that may wait, in the limit's own unit.
     fn room(&self) -> u32 {
         let room = match self.limit {
@@ -582,11 +633,11 @@ fn to_lane(receiver: Ipv4Addr, lane: u32) -> Placed {
     (namespace, Request::new(libc::RTM_NEWTFILTER, flags, body))
 }
 
-/// The queries of a direction at each sample: the token bucket, its queue, and what loses packets
-/// on their way.
-pub fn queries(direction: Direction, limited: bool, lossy: bool) -> [Placed; wire::QUERIES] {
+/// The queries of a direction at each sample: the token bucket, its queue if it is another qdisc,
+/// and what loses packets on their way.
+pub fn queries(direction: Direction, inner: bool, lossy: bool) -> [Placed; wire::QUERIES] {
     let way = if lossy { CLSACT } else { NETEM };
-    let queue = if limited { QUEUE } else { TBF };
+    let queue = if inner { QUEUE } else { TBF };
     let question = |(namespace, device): Place, handle| {
         let body = traffic(device, handle, 0, 0);
         (namespace, Request::question(libc::RTM_GETQDISC, body))
@@ -643,11 +694,36 @@ mod tests {
     }
 
     #[test]
+    fn an_ack_filter_is_cake_at_the_rate() {
+        let queue = Queue {
+            limit: QueueLimit::Packets(2),
+            aqm: None,
+            ack_filter: AckFilter::CakeAggressive,
+            site: site(),
+            largest: site().mtu,
+        };
+        let (place, request) = bucket(Direction::Back, site().rate, &queue, true);
+        assert_eq!(place, wire::DELAY);
+        let bytes = request.bytes(0);
+        let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+        assert!(has(b"cake\0"));
+        // TCA_CAKE_BASE_RATE64 in bytes; TCA_CAKE_ACK_FILTER is the last (pkt_sched.h).
+        let options = cake_options(site().rate, &queue);
+        assert!(has(&options));
+        assert_eq!(options[..4], [12, 0, 2, 0]);
+        assert_eq!(options[4..12], 1_500_000_u64.to_ne_bytes());
+        assert!(options.ends_with(&[8, 0, 16, 0, 2, 0, 0, 0]));
+        let exceeded = |packets| queue.is_exceeded_by(packets, Bytes::new(52) * packets);
+        assert_eq!([2, 3].map(exceeded), [false, true]);
+    }
+
+    #[test]
     fn the_queue_holds_what_waits_behind_the_packet_in_service() {
         let text = |limit| {
             let waiting = Queue {
                 limit,
                 aqm: None,
+                ack_filter: AckFilter::Off,
                 site: site(),
                 largest: site().mtu,
             };

@@ -1,5 +1,7 @@
 //! Converts the guest's log to a record.
 
+use std::collections::VecDeque;
+
 use paceline_capture::{Tcp, Tracker};
 use paceline_experiment::{Change, LinkChange, Plan, change_rows};
 use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, QueueRow};
@@ -7,7 +9,7 @@ use paceline_scenario::LinkSection;
 use paceline_tcp::packet::{Kind, classify, is_marked};
 use paceline_tcp::settings::{counter, is_bbr};
 use paceline_tcp::{Flow, Observations, Rows, decode};
-use paceline_units::{Bytes, Instant, Rate};
+use paceline_units::{AckFilter, Bytes, Instant, Rate};
 
 use crate::script::is_up;
 use crate::wire::{IDLE_ROUND, QUERIES, Record, Report};
@@ -33,7 +35,50 @@ struct FlowState {
     goodput: u64,
     finished: Option<Instant>,
     error: Option<String>,
+    acks: Acks,
 }
+
+/// The ACKs of a flow on its way back, which keeps their order.
+#[derive(Default)]
+struct Acks {
+    /// Whether a link with an ACK filter is on it.
+    filtered: bool,
+    /// The IP identification of each that neither arrived nor is known to be gone, and whether it
+    /// can only be lost.
+    on_way: VecDeque<(u16, bool)>,
+    /// As in [`Flow::acks`].
+    counts: [u64; 3],
+}
+
+impl Acks {
+    /// A packet of the receiver at the capture of that number.
+    fn on_packet(&mut self, capture: u16, at_sender: bool, packet: &[u8]) {
+        let number = packet.get(4..).and_then(|rest| rest.first_chunk());
+        let number = number.map_or(0, |number| u16::from_be_bytes(*number));
+        let place = self.on_way.iter().position(|(other, _)| *other == number);
+        match (capture, place) {
+            (BETWEEN, place) => {
+                if let Some((_, lost)) = place.and_then(|place| self.on_way.get_mut(place)) {
+                    *lost = true;
+                }
+            }
+            (_, Some(place)) if at_sender => {
+                for (_, lost) in self.on_way.drain(..=place).take(place) {
+                    self.counts[if lost { 1 } else { 2 }] += 1;
+                }
+            }
+            // A second copy.
+            (_, None) if at_sender => {}
+            _ => {
+                self.counts[0] += 1;
+                self.on_way.push_back((number, !self.filtered));
+            }
+        }
+    }
+}
+
+/// The capture between the queues and the losses.
+const BETWEEN: u16 = 2;
 
 /// The counters of a queueing discipline (gnet_stats of linux/gen_stats.h).
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,8 +94,13 @@ struct Counters {
 /// Reads the whole log.
 pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
     let mut results = Results::default();
+    let filters = |link| plan.scenario.link_keys(link).ack_filter != AckFilter::Off;
     let state = |flow| FlowState {
         up: is_up(flow),
+        acks: Acks {
+            filtered: flow.back.iter().any(|link| filters(*link)),
+            ..Acks::default()
+        },
         ..FlowState::default()
     };
     let mut flows: Vec<FlowState> = plan.flows.iter().map(state).collect();
@@ -133,6 +183,7 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
         totals: state
             .rows
             .totals(number, Bytes::new(state.goodput), state.finished),
+        acks: Some(state.acks.counts),
         error: state.error,
         ..Flow::default()
     };
@@ -180,6 +231,12 @@ fn packet(record: &Record<'_>, flows: &mut [FlowState], rows: Option<&mut Vec<Pa
         return;
     };
     let at_sender = (record.number == 0) != state.up;
+    if down == state.up {
+        state.acks.on_packet(record.number, at_sender, bytes);
+    }
+    if record.number == BETWEEN {
+        return;
+    }
     if down != state.up {
         let kind = match at_sender {
             true => match state.tracker.on_data(at, &tcp) {
@@ -454,6 +511,30 @@ mod tests {
         let metrics = &run.flows()[0].metrics;
         let took = metrics.iter().find(|metric| metric.name == "completion_ns");
         assert_eq!(took.unwrap().value, Some(2e9));
+    }
+
+    #[test]
+    fn an_ack_that_a_later_one_overtakes_is_lost_or_filtered() {
+        let packet = |number: u8| [0x45, 0, 0, 52, 0xff, number];
+        let counts = |filtered, packets: &[(u16, u8)]| {
+            let mut acks = Acks {
+                filtered,
+                ..Acks::default()
+            };
+            for (capture, number) in packets {
+                acks.on_packet(*capture, *capture == 0, &packet(*number));
+            }
+            acks.counts
+        };
+        // The second and the third do not arrive; the last may be on its way; the first has a copy.
+        let sent = [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5)];
+        let arrived = [(0, 1), (0, 1), (0, 4)];
+        assert_eq!(counts(false, &[&sent[..], &arrived].concat()), [5, 2, 0]);
+        assert_eq!(counts(true, &[&sent[..], &arrived].concat()), [5, 0, 2]);
+        // The third came out of the queue.
+        let between = [(BETWEEN, 1), (BETWEEN, 3), (BETWEEN, 4)];
+        let all = [&sent[..], &between, &arrived].concat();
+        assert_eq!(counts(true, &all), [5, 1, 1]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use paceline_record::{RecordMemory, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_tcp::packet::receiver;
 use paceline_tcp::settings;
-use paceline_units::{Duration, Rate};
+use paceline_units::{AckFilter, Bytes, Duration, Rate};
 use serde_json::json;
 
 use crate::bbr3::Controllers;
@@ -14,7 +14,7 @@ use crate::image::{BBR3_MODULE, Image, images};
 use crate::losses;
 use crate::machine::{Machine, version};
 use crate::read::{Results, read};
-use crate::script::script;
+use crate::script::{self, directions, script};
 use crate::wire::{Command, REFUSES_PROGRAM, Record, Report, State};
 
 /// Above this the guest's own work delays packets: the run is not reliable.
@@ -64,7 +64,12 @@ fn needs(scenario: &Scenario) -> Vec<String> {
     let mut needed = Vec::new();
     let back = scenario.path.r#return.as_ref();
     let back = back.and_then(|back| back.queue.as_ref());
-    for queue in std::iter::once(&scenario.path.queue).chain(back) {
+    let queues = std::iter::once(&scenario.path.queue).chain(back);
+    for (number, queue) in queues.enumerate() {
+        if scenario.link_keys(number).ack_filter != AckFilter::Off {
+            needed.push("sch_cake".to_owned());
+            continue;
+        }
         for discipline in queue.early_signals.iter().chain([&queue.kind]) {
             if discipline.name != "droptail" {
                 needed.push(format!("sch_{}", discipline.name));
@@ -113,6 +118,12 @@ impl Backend for Vm {
         let results = read(&plan, &log);
         if results.busiest > MOST_BUSY {
             return Err(too_busy(&plan, &results));
+        }
+        if let Some(link) = overflow(&plan, &results) {
+            return Err(RunError::Failed(format!(
+                "more waited than {link}.queue.size: with ack_filter, Linux's cake would limit it in its own way; make \
+                 the queue larger, or run it in the simulator"
+            )));
         }
         so_far.passed = so_far.total;
         so_far.packets = results.outcome.packets_offered;
@@ -171,6 +182,21 @@ fn too_busy(plan: &Plan<'_>, results: &Results) -> RunError {
         100.0 * results.busiest,
         100.0 * MOST_BUSY
     ))
+}
+
+/// The direction with an ACK filter in which more waited than its queue has room for.
+fn overflow(plan: &Plan<'_>, results: &Results) -> Option<&'static str> {
+    let mut ways = ["path", "path.return"].into_iter().zip(directions(plan));
+    let (at, _) = ways.find(|(_, (link, _))| {
+        let queue = script::queue(plan, *link, Bytes::ZERO);
+        let mut rows = results.outcome.queues.iter();
+        queue.filters()
+            && rows.any(|row| {
+                row.link as usize == *link
+                    && queue.is_exceeded_by(row.backlog_packets, row.backlog_bytes)
+            })
+    })?;
+    Some(at)
 }
 
 /// The controllers whose calls can be recorded, and how the names of their functions begin.

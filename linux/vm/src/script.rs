@@ -186,7 +186,9 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         let direction = path.direction;
         if path.is_limited {
             script.netlink(&network::bucket(direction, path.rate, &path.queue, true));
-            script.netlink(&network::queue(direction, &path.queue));
+            if !path.queue.filters() {
+                script.netlink(&network::queue(direction, &path.queue));
+            }
         } else {
             script.netlink(&network::counter(direction));
         }
@@ -210,14 +212,20 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         }
     }
     for (path, losses) in paths.iter().zip(&losses) {
-        let queries = network::queries(path.direction, path.is_limited, losses.is_some());
+        let inner = path.is_limited && !path.queue.filters();
+        let queries = network::queries(path.direction, inner, losses.is_some());
         for (namespace, request) in queries {
             script.push(Command::Query, namespace, Instant::ZERO, &request.bytes(1));
         }
     }
-    // RTTs are measured at the senders; a record of packets needs the receivers' side, too.
-    let both = scenario.run.record.packets || plan.flows.iter().any(is_up);
-    let captures = if both { 2 } else { 1 };
+    // RTTs are measured at the senders; a record of packets, and ACKs that a link may drop, need the
+    // receivers' side, too. Filtered or lost: the point between shows.
+    let mut ways = paths.iter().zip(&losses);
+    let captures = match scenario.path.r#return.is_some() {
+        true if ways.any(|(path, losses)| path.queue.filters() && losses.is_some()) => 3,
+        back if back || scenario.run.record.packets => 2,
+        _ => 1,
+    };
     for (namespace, device) in network::CAPTURES.iter().take(captures) {
         script.push(
             Command::Capture,
@@ -307,7 +315,7 @@ fn set(path: &mut Path, key: LinkKey) {
 }
 
 /// The queue of a direction.
-fn queue(plan: &Plan<'_>, link: usize, largest: Bytes) -> Queue {
+pub fn queue(plan: &Plan<'_>, link: usize, largest: Bytes) -> Queue {
     let path = &plan.scenario.path;
     let section = plan.links.get(link);
     let queue = section.map_or(&path.queue, |link| &link.queue);
@@ -321,6 +329,7 @@ fn queue(plan: &Plan<'_>, link: usize, largest: Bytes) -> Queue {
     Queue {
         limit: QueueLimit::new(queue.size, &site),
         aqm: Aqm::named(discipline.name, &discipline.options),
+        ack_filter: plan.scenario.link_keys(link).ack_filter,
         site,
         largest,
     }
@@ -426,7 +435,8 @@ fn changes(plan: &Plan<'_>, paths: &mut [Path], losses: &[Option<Losses>], timed
                         path.loss = *loss;
                         // A link with a plain queue decides when a packet joins the queue, others
                         // when its transmission begins.
-                        let joins = matches!(path.queue.aqm, None | Some(Aqm::Red(_)));
+                        let joins = matches!(path.queue.aqm, None | Some(Aqm::Red(_)))
+                            && !path.queue.filters();
                         let mut body = u64::from(joins).to_le_bytes().to_vec();
                         let losses = losses.get(*number).and_then(Option::as_ref);
                         body.extend(losses.map(|losses| losses.list(*loss)).unwrap_or_default());
