@@ -18,6 +18,7 @@ import pytest
 import paceline
 from paceline.errors import UnjudgeableError
 from paceline.exchange import export
+from paceline.study.conformance.drawn import draw
 from paceline.study.conformance.packets import SHADOWS, Judged, agreement, causes, judge, ordered
 
 if TYPE_CHECKING:
@@ -111,6 +112,30 @@ def test_a_defect_breaks_its_own_check(option: str, value: float | str, check: s
     path = SLOW if check == "probe_rtt.interval" else PLAIN
     (judged,) = judge(recorded(path, "bbr3", **{option: value}), 0, ["bbr3"])
     assert check in [one["id"] for one in judged.having("broken")]
+
+
+@pytest.mark.parametrize(("value", "check"), [("5 s", "interval"), ("20 s", "window")])
+def test_bbr1_enters_probe_rtt_every_ten_seconds(value: str, check: str) -> None:
+    (judged,) = judge(recorded(SLOW, "bbr1", min_rtt_win=value), 0, ["bbr1"])
+    assert f"probe_rtt.{check}" in [one["id"] for one in judged.having("broken")]
+
+
+@pytest.mark.parametrize(
+    ("cc", "seed", "later_ms"),
+    [
+        # A full window hides when the flow probes: alone with aggregated ACKs, and in company.
+        *[("bbr1", seed, 0) for seed in (46, 92, 135, 177)],
+        *[("bbr2", seed, 0) for seed in (119, 155)],
+        # Losses: a probe that begins later than due, and one that a loss or two end.
+        *[("bbr1", 95, 0), ("bbr2", 128, 0), ("bbr3", 15, 0)],
+        # ACKs recorded late.
+        ("bbr3", 19, 1),
+    ],
+)
+def test_a_right_flow_on_a_drawn_path_breaks_nothing(cc: str, seed: int, later_ms: int) -> None:
+    _, text = draw(seed, cc)
+    (judged,) = judge(paceline.run(text, seed=seed), 0, [cc], later_ms * 1_000_000)
+    assert judged.having("broken") == []
 
 
 @pytest.mark.parametrize(

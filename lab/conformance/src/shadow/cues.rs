@@ -22,14 +22,19 @@ impl Shadow<'_> {
     pub(super) fn cue(&mut self, ack: &Ack, event: u32) {
         // A loss may have ended a probe.
         self.note_probe(ack.now);
-        self.cue_probe_end(ack.now);
-        self.cue_cycle(ack.now);
+        self.cue_probe_end(ack.now, event);
+        self.cue_cycle(ack.now, event);
         if !rests(self.controller.phase()) {
             return;
         }
         let now = ack.now;
         let mut probes = self.shows_probe(ack, event);
-        if !probes && self.is_due(now) {
+        if probes {
+            self.is_hidden = false;
+        } else if ack.cwnd_limited && !self.is_overdue && self.is_due(now) {
+            // A full window shows no probe: the flow may have begun it.
+            (probes, self.is_hidden) = (true, true);
+        } else if self.is_due(now) {
             let overdue = &mut self.followed.overdue;
             if !self.is_overdue {
                 self.is_overdue = true;
@@ -160,7 +165,7 @@ impl Shadow<'_> {
     /// BBRv1's cycle begins in a phase that is drawn, and drifts by a phase when DOWN ends by a packet
     /// more or less: when a probe begins is taken from the flow's pace, which rises to 1.25. If the
     /// window hides that, it falls to three quarters after it.
-    fn cue_cycle(&mut self, now: Instant) {
+    fn cue_cycle(&mut self, now: Instant, event: u32) {
         let Some(last) = self.followed.moments.last() else {
             return;
         };
@@ -174,27 +179,29 @@ impl Shadow<'_> {
         let (at, base, phase) = (now.as_nanos(), self.max_bw * 0.99, self.min_rtt);
         let is_fast = self.paces_within(now, JUMP * base, f64::INFINITY);
         let is_slow = self.paces_within(now, 0.65 * base, 0.83 * base);
-        let window = self.controller.cwnd().get();
-        let room = window.saturating_sub(self.in_flight);
-        let has_room = room > (window / 14).max(3 * u64::from(self.recording.mss));
         if self.due.is_none() && self.is_last_phase() {
-            self.due = Some((now + phase, now + phase * 3));
+            let begins = Instant::from_nanos(last.at);
+            self.due = Some((begins + phase, begins + phase * 3));
         }
         // A probe that comes sooner is none of the algorithm's.
         let has_rested = now.since(Instant::from_nanos(self.rested.0)) > phase * 5;
         if has_rested && is_fast {
             let due = now - Duration::from_micros(2);
             self.controller.follow(Cue::Probe(due));
-        } else if has_rested && is_slow && has_room {
+            self.is_hidden = false;
+        } else if has_rested && is_slow && self.has_room(now, event) {
             self.controller.follow(Cue::ProbeEnd(now));
             self.rested.0 = at;
+            self.is_hidden = false;
         } else if let Some((due, until)) = self.due
             && (due..until).contains(&now)
             && !is_fast
-            && has_room
         {
-            // It is due with the next ACK.
-            self.controller.follow(Cue::Probe(now));
+            self.is_hidden = !self.has_room(now, event);
+            if !self.is_hidden {
+                // It is due with the next ACK.
+                self.controller.follow(Cue::Probe(now));
+            }
         }
     }
 
@@ -212,7 +219,7 @@ impl Shadow<'_> {
 
     /// BBRv1's probe ends by what is in flight, to a packet: when it does is taken from the flow's
     /// pace, which falls to three quarters.
-    fn cue_probe_end(&mut self, now: Instant) {
+    fn cue_probe_end(&mut self, now: Instant, event: u32) {
         let probes = self
             .followed
             .moments
@@ -222,9 +229,21 @@ impl Shadow<'_> {
             return;
         }
         let base = self.max_bw * 0.99;
-        if self.paces_within(now, 0.6 * base, 0.85 * base) {
+        if self.paces_within(now, 0.6 * base, 0.85 * base) && self.has_room(now, event) {
             self.controller.follow(Cue::ProbeEnd(now));
         }
+    }
+
+    /// Whether the window leaves room for half a phase of BBRv1's cycle: one that is full hides the pace.
+    fn has_room(&self, now: Instant, event: u32) -> bool {
+        let until = (now + self.min_rtt / 2).as_nanos();
+        let (events, balance) = (&self.recording.events, &self.recording.balance);
+        let window = self.controller.cwnd().get();
+        let least = (window / 14).max(3 * u64::from(self.recording.mss));
+        let most = window as i64 - least as i64 - self.in_flight as i64 + balance[event as usize];
+        (event as usize..events.len())
+            .take_while(|index| events[*index].at <= until)
+            .all(|index| balance[index] <= most)
     }
 
     /// Whether the flow's pace is within bounds for half a phase of BBRv1's cycle: that of its next

@@ -50,6 +50,8 @@ pub struct Moment {
     pub gain: f64,
     /// Whether the flow seems to have had nothing more to send.
     pub app_limited: bool,
+    /// Whether a full window hid when the flow's last probe began.
+    pub is_hidden: bool,
 }
 
 /// A probe for bandwidth.
@@ -176,6 +178,8 @@ pub(super) struct Shadow<'a> {
     pub(super) slow_start: SlowStart,
     /// The probe that begins now is too early.
     pub(super) is_early: bool,
+    /// A full window hid when the flow's last probe began.
+    pub(super) is_hidden: bool,
     /// When the shadow's last ProbeRTT was.
     pub(super) probed_rtt: u64,
     /// After the last ACK: the state, and the maximum bandwidth in bytes per second.
@@ -213,6 +217,7 @@ pub fn follow(
         max_bw: 0.0,
         bw: 0.0,
         is_early: false,
+        is_hidden: false,
         controller,
         tokens: Vec::with_capacity(recording.sent.len()),
         statuses: Vec::with_capacity(recording.sent.len()),
@@ -677,6 +682,7 @@ impl Shadow<'_> {
             max_bw,
             gain,
             app_limited: self.delivery.is_app_limited(),
+            is_hidden: self.is_hidden,
         });
     }
 }

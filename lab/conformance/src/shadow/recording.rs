@@ -184,7 +184,9 @@ impl Recording {
             return Vec::new();
         }
         bins.sort_unstable_by_key(|(count, _)| std::cmp::Reverse(*count));
-        let peaks = bins.iter().take_while(|(count, _)| *count > 4 * usual + 10);
+        // More than chance: ten deviations of what a bin has by it.
+        let chance = usual + 10 * (usual.isqrt() + 1);
+        let peaks = bins.iter().take_while(|(count, _)| *count > chance);
         let peaks = peaks.map(|(_, least)| *least);
         peaks.filter(|by| self.may_shift(*by)).take(3).collect()
     }

@@ -318,6 +318,63 @@ fn each_probe_of_bbr1_begins_when_the_flow_does() {
     let alike = |moment: &&&super::Moment| moment.gain == gain_of_a_cycle(moment.at / 1000);
     let share = later.iter().filter(alike).count() as f64 / later.len() as f64;
     assert!(later.len() > 4000 && share > 0.85, "{share}");
+    let mut probes = later.iter().filter(|moment| moment.gain > 1.0);
+    assert!(probes.all(|moment| alike(&moment)));
+}
+
+/// A flow whose window is always full: an ACK lets out each packet. It is as large as the path's BDP of
+/// 40 packets, and from 1.5 s on twice as large and three bursts more, as BBRv1's.
+fn full() -> Recording {
+    let (mut rows, mut acks) = (Vec::new(), Vec::new());
+    let mut served = 0;
+    for n in 0..6000_usize {
+        let window = (40 + n.saturating_sub(1500) / 2).min(88);
+        let sent = if n < window { 0 } else { acks[n - window] };
+        served = served.max(sent) + 1000;
+        acks.push(served + 39_000);
+        for (us, kind, seq, len) in [
+            (sent, Kind::Sent, 1000 * n as u64, 1000),
+            (acks[n], Kind::Ack, 1000 * (n as u64 + 1), 0),
+        ] {
+            rows.push(Row {
+                at: 1000 * us,
+                kind,
+                seq,
+                len,
+            });
+        }
+    }
+    rows.sort_by_key(|row| (row.at, row.kind == Kind::Sent));
+    Recording::new(rows.into_iter(), 1000)
+}
+
+#[test]
+fn a_full_window_hides_the_phase_of_bbr1() {
+    let recording = full();
+    let recipe = paceline_congestion::recipe("bbr1", &[]).expect("its defaults");
+    let followed = super::follow(&recording, &recipe, None);
+    let windows = super::windows::windows(&recording, &Pace::of(&recording), &followed);
+    let hidden: Vec<_> = windows
+        .iter()
+        .filter(|w| w.is_hidden && !w.changes)
+        .collect();
+    assert!(hidden.len() > 50, "{}", hidden.len());
+    assert!(hidden.iter().all(|window| window.did.is_allowed()));
+    // In a phase that is known the flow does not keep to the gain of DOWN.
+    let open = followed.moments.iter().map(|moment| super::Moment {
+        is_hidden: false,
+        ..*moment
+    });
+    let known = super::Followed {
+        moments: open.collect(),
+        ..followed
+    };
+    let windows = super::windows::windows(&recording, &Pace::of(&recording), &known);
+    assert!(
+        windows
+            .iter()
+            .any(|window| !window.changes && !window.did.is_allowed())
+    );
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub(super) struct Window {
     /// The window leaves no room for more.
     pub(super) is_limited: bool,
     pub(super) app_limited: bool,
+    /// A full window hid when the flow's last probe began.
+    pub(super) is_hidden: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +124,13 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
     let least = ends.saturating_sub(first.at) / MOST_WINDOWS + 1;
     let width = (recording.min_rtt.min(1 << 40) / 4).max(packets).max(least);
     let mut windows = Vec::new();
+    let cycle = moments.iter().filter(|moment| moment.phase == CYCLE);
+    let gains = cycle.fold((1.0, 1.0), |(least, most): (f64, f64), moment| {
+        (least.min(moment.gain), most.max(moment.gain))
+    });
     let (mut moment, mut send) = (0, 0);
+    // The window of the last five, a phase of the cycle.
+    let mut recent = [0; 5];
     let mut from = first.at;
     while from + width < ends {
         let to = from + width;
@@ -151,6 +159,19 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
         }
         changes |= State::of(middle) == State::Recovery;
         let allowed = allowed / width as f64;
+        recent.rotate_right(1);
+        recent[0] = middle.window;
+        let mut allowed = Allowed {
+            slowest: allowed,
+            fastest: allowed,
+            more: 0,
+        };
+        if middle.is_hidden && middle.phase == CYCLE {
+            // In the phase of the shadow, or in another.
+            allowed.slowest *= gains.0 / middle.gain;
+            allowed.fastest *= gains.1 / middle.gain;
+            allowed.more = recent.iter().max().map_or(0, |most| most - middle.window);
+        }
         let (did, is_limited, end) =
             did(recording, pace, followed, send, (from, to), allowed, middle);
         send = end;
@@ -162,6 +183,7 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
             changes,
             is_limited,
             app_limited: middle.app_limited && !is_probe_rtt(middle.phase),
+            is_hidden: middle.is_hidden,
         });
         from = to;
     }
@@ -179,15 +201,28 @@ pub(super) fn windows(recording: &Recording, pace: &Pace, followed: &Followed) -
     windows
 }
 
+/// What is allowed in a short window of time, in bytes per second, and in bytes beyond the window.
+#[derive(Clone, Copy)]
+struct Allowed {
+    slowest: f64,
+    fastest: f64,
+    more: u64,
+}
+
 fn did(
     recording: &Recording,
     pace: &Pace,
     followed: &Followed,
     mut send: usize,
     (from, to): (u64, u64),
-    allowed: f64,
+    allowed: Allowed,
     middle: &Moment,
 ) -> (Did, bool, usize) {
+    let Allowed {
+        slowest,
+        fastest,
+        more,
+    } = allowed;
     let mss = f64::from(recording.mss);
     let width = (to - from) as f64 / 1e9;
     // In packets beyond the window; below zero is room.
@@ -202,7 +237,7 @@ fn did(
         send += 1;
     }
     let window = middle.window as f64 / mss;
-    let least = 1.5 * mss / (width * allowed.max(1.0));
+    let tolerance = |allowed: f64| TOLERANCE + 1.5 * mss / (width * allowed.max(1.0));
     let measured = pace.over(from, to);
     // Without a send: what is in flight decides, after the last one if no ACK came since.
     let last = send.checked_sub(1).map(|last| followed.sends[last]);
@@ -212,13 +247,13 @@ fn did(
     };
     let excess = (in_flight as f64 - allows as f64) / mss;
     let is_limited = beyond.max(excess) > -(0.07 * window).max(3.0);
-    let did = if beyond > (0.02 * window).max(3.0) {
+    let did = if beyond - more as f64 / mss > (0.02 * window).max(3.0) {
         Did::TooMuch
-    } else if measured > allowed * (1.0 + TOLERANCE + least) {
+    } else if measured > fastest * (1.0 + tolerance(fastest)) {
         Did::TooFast
     } else if !is_limited
         && (followed.is_loss_based()
-            || (allowed.is_finite() && measured < allowed * (1.0 - TOLERANCE - least)))
+            || (slowest.is_finite() && measured < slowest * (1.0 - tolerance(slowest))))
     {
         if middle.app_limited || (followed.is_loss_based() && !followed.is_bulk) {
             Did::LessToSend
