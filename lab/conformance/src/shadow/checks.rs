@@ -72,7 +72,7 @@ const SYSTEMATIC: f64 = 0.8;
 const LEAST_BDP: f64 = 8.0;
 /// Below so many bursts in a round trip no pace shows a state that lasts one.
 const LEAST_BURSTS: f64 = 8.0;
-/// Two losses are 2 % of so many packets, which end a probe (5.3.3.6), with 1.25 BDP in flight.
+/// Two losses are 2 % of so many packets, which end a probe (5.5.10.2), with 1.25 BDP in flight.
 const TWO_LOSSES: f64 = 2.0 / 0.02 / 1.25;
 /// So many packets beyond a window are tolerated.
 const TOLERATED: f64 = 3.0;
