@@ -31,6 +31,7 @@ from small import small
 
 import paceline
 from paceline import guests
+from paceline._paceline import __build__
 from paceline.cli import main
 from paceline.cli.guests import bring
 from paceline.errors import RunError
@@ -286,14 +287,14 @@ def swept(name: str, given: Sequence[str], cc: str, text: str) -> pl.DataFrame:
     expected = "\n".join(lines) + "\n"
     # One picture is enough: the page has its own.
     words = ["--format", "svg", "--metric", "utilisation_ratio"]
-    content = hashlib.sha256(expected.encode())
+    content = hashlib.sha256((__build__ + expected).encode())
     for library in given:
         stack, _, path = library.partition("=")
         if cc.startswith(f"{stack}:"):
             content.update(Path(path).read_bytes())
             # It may crash.
             words += ["--controller", library, "--engine", "processes"]
-    # Another form of the sweep and another build of a stack do not resume.
+    # Another form of the sweep, and another build of Paceline or of a stack, do not resume.
     called = f"{name}-{cc.replace(':', '-')}-{content.hexdigest()[:8]}"
     file, out = WORK / f"{called}.toml", WORK / called
     file.write_text(expected)
