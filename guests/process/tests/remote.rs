@@ -80,7 +80,10 @@ fn what_it_does_to_itself_is_the_failure_of_one_end() {
         ),
         ("exits", "its process ended with code 3"),
         ("babbles", "its process answers what is no answer"),
-        ("spins", "its process does not answer within 1 s of CPU time"),
+        (
+            "spins",
+            "its process does not answer within 1 s of CPU time",
+        ),
     ] {
         let failure = step(controller, 1).failure().expect("a failure");
         assert!(failure.starts_with(why), "{failure}");
