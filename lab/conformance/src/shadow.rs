@@ -71,13 +71,14 @@ impl<'a> Reading<'a> {
             handshake,
         };
         let mut best = (as_recorded(), as_recorded().usual());
-        if best.1.2.iter().any(is_broken) {
-            for by in recording.offsets() {
-                let other = as_recorded().shifted(by);
-                let outcome = other.usual();
-                if outcome.1 > best.1.1 {
-                    best = (other, outcome);
-                }
+        if let Some(by) = recording.offset()
+            && by != 0
+            && best.1.2.iter().any(is_broken)
+        {
+            let other = as_recorded().shifted(by);
+            let outcome = other.usual();
+            if outcome.1 > best.1.1 {
+                best = (other, outcome);
             }
         }
         best
@@ -142,8 +143,8 @@ pub fn judge(
     let pace = Pace::of(recording);
     let (reading, (followed, likeness, mut checks)) =
         Reading::best(recording, &pace, recipe, handshake);
-    // It fits better with its ACKs at other times: it was not recorded at the sender.
-    let is_off = matches!(reading.recording, Cow::Owned(_));
+    // A capture that does not show that it was made at the sender was made about there.
+    let is_off = recording.offset() != Some(0);
     // What is broken cannot be told if it is not in another reading.
     let mut doubt = |why, other: &dyn Fn() -> Outcome| {
         if !checks.iter().any(is_broken) {

@@ -100,6 +100,10 @@ pub struct Recording {
     pub min_rtt: u64,
 }
 
+fn is_ack(event: &&Event) -> bool {
+    matches!(event.what, What::Ack { .. })
+}
+
 /// Segments not acknowledged yet, by their first byte: the latest transmission of each.
 type Open = BTreeMap<u64, u32>;
 
@@ -145,50 +149,25 @@ impl Recording {
         recording
     }
 
-    /// How much later its ACKs may have reached the sender than they were recorded, in
-    /// nanoseconds: ACKs let data out, and where none does at once, it is where many do.
-    pub fn offsets(&self) -> Vec<i64> {
-        const REACH: u64 = 1_500_000;
-        const BIN: i64 = 20_000;
-        const BINS: usize = 2 * REACH as usize / BIN as usize;
-        // How often, and the least, by the time from an ACK to a send.
-        let mut bins = [(0_u32, i64::MAX); BINS + 1];
-        let (mut sends, mut acks) = (VecDeque::new(), VecDeque::new());
-        for event in &self.events {
-            let is_sent = matches!(event.what, What::Sent(_));
-            let (own, others) = if is_sent {
-                (&mut sends, &mut acks)
-            } else {
-                (&mut acks, &mut sends)
-            };
-            if own.back() == Some(&event.at) {
-                continue;
-            }
-            own.push_back(event.at);
-            while others.front().is_some_and(|at| at + REACH < event.at) {
-                others.pop_front();
-            }
-            for other in others.iter() {
-                let apart = (event.at - other) as i64;
-                let apart = if is_sent { apart } else { -apart };
-                let bin = &mut bins[((apart + REACH as i64) / BIN) as usize];
-                *bin = (bin.0 + 1, bin.1.min(apart));
-            }
+    /// How much later its ACKs reached the sender than they were recorded, in nanoseconds, if packets
+    /// show it. A pacer hides which ACK lets data out, but not at the first: the initial window is
+    /// used up, and the sender silent until then.
+    pub fn offset(&self) -> Option<i64> {
+        let first = self.events.iter().find(is_ack)?.at;
+        let reach = self.min_rtt / 2;
+        let until = self.sent.partition_point(|sent| sent.at <= first + reach);
+        let new = self.sent[..until]
+            .iter()
+            .filter(|sent| sent.previous.is_none());
+        let times = new.map(|sent| sent.at);
+        let gaps = times.clone().zip(times.skip(1));
+        let silences = gaps.filter(|(from, to)| to - from > reach / 2);
+        let (_, end) = silences.max_by_key(|(from, to)| to - from)?;
+        match end as i64 - first as i64 {
+            // A sender takes a while to answer.
+            0..60_000 => Some(0),
+            by => (by.unsigned_abs() <= reach).then_some(by),
         }
-        let mut counts = bins.map(|(count, _)| count);
-        counts.sort_unstable();
-        let (usual, most) = (counts[BINS / 2], counts[BINS]);
-        let at_once = &bins[BINS / 2..BINS / 2 + 3];
-        let least = (3 * usual + 5).max(most / 2);
-        if at_once.iter().any(|(count, _)| *count > least) {
-            return Vec::new();
-        }
-        bins.sort_unstable_by_key(|(count, _)| std::cmp::Reverse(*count));
-        // More than chance: ten deviations of what a bin has by it.
-        let chance = usual + 10 * (usual.isqrt() + 1);
-        let peaks = bins.iter().take_while(|(count, _)| *count > chance);
-        let peaks = peaks.map(|(_, least)| *least);
-        peaks.filter(|by| self.may_shift(*by)).take(3).collect()
     }
 
     /// No ACK comes before its data.
@@ -209,7 +188,9 @@ impl Recording {
             rows.extend((sent..until).map(|n| row(n, Kind::Sent, self.sent[n].at)));
             sent = sent.max(until);
         };
+        let mut seen = 0;
         for group in self.events.chunk_by(|a, b| a.at == b.at) {
+            seen += group.len();
             let at = group[0].at.saturating_add_signed(by);
             let acks = group.iter().filter_map(|event| match event.what {
                 What::Sent(_) => None,
@@ -218,6 +199,10 @@ impl Recording {
             let all: usize = acks.clone().map(|(from, to, _)| to - from).sum();
             let before = self.sent.partition_point(|sent| sent.at < at);
             let here = self.sent[before..].partition_point(|sent| sent.at == at);
+            let next = self.events[seen..].iter().find(is_ack);
+            let next = next.map_or(u64::MAX, |ack| ack.at.saturating_add_signed(by));
+            let later = self.sent.get(before + here);
+            let is_paced = here < all || later.is_some_and(|sent| sent.at < next);
             let mut acked = 0;
             for (from, to, point) in acks {
                 send(&mut rows, before);
@@ -230,11 +215,11 @@ impl Recording {
                 }));
                 let covered = self.delivered[from..to].iter();
                 rows.extend(covered.map(|n| row(*n as usize, Kind::Sack, at)));
-                // Of ACKs at one instant each lets out its share, or the first a pacer's burst.
+                // Of ACKs at one instant each lets out its share, or, if only the pacer holds back
+                // more, all that a window which grows by what is acknowledged has room for.
                 acked += to - from;
-                let is_paced = here < all;
                 let share = if is_paced {
-                    here
+                    here.min(2 * acked)
                 } else {
                     here * acked / all.max(1)
                 };

@@ -140,15 +140,37 @@ fn acks_recorded_late_are_put_back_to_where_they_let_data_out() {
         let times = events.map(|event| (event.at, matches!(event.what, What::Sent(_))));
         times.collect::<Vec<_>>()
     });
-    assert_eq!(own.offsets(), [0; 0]);
+    assert_eq!(own.offset(), Some(0));
     for by in [MS as i64, -700_000] {
         let shifted = own.shifted(by);
         assert_ne!(times(&shifted), times(&own));
-        assert_eq!(shifted.offsets(), [-by]);
+        assert_eq!(shifted.offset(), Some(-by));
         let back = shifted.shifted(-by);
         assert_eq!(times(&back), times(&own));
         assert_eq!(delivered(&back), delivered(&own));
     }
+    // The first ACK also shows it if a pacer sends at other times than ACKs come, and a probe of the
+    // tail did before it.
+    let sends = (0..200).flat_map(|n| {
+        let at = MS * if n < 10 { 0 } else { 40 } + 700_000 * (n.max(10) - 10);
+        let sent = Row {
+            at,
+            ..row(0, Kind::Sent, 1000 * n, 1000)
+        };
+        let ack = row(40 + n, Kind::Ack, 1000 * (n + 1), 0);
+        let probe = (n == 9).then(|| row(38, Kind::Sent, 9000, 1000));
+        [Some(sent), Some(ack), probe]
+    });
+    let mut rows: Vec<Row> = sends.flatten().collect();
+    rows.sort_by_key(|row| row.at);
+    let own = Recording::new(rows.into_iter(), 1000);
+    assert_eq!(own.offset(), Some(0));
+    for by in [MS as i64, -700_000] {
+        assert_eq!(own.shifted(by).offset(), Some(-by));
+    }
+    assert_eq!(own.shifted(30 * MS as i64).offset(), None);
+    // A sender that is never silent does not show it.
+    assert_eq!(paced(|_| 1.0, 1).offset(), None);
     // Of two ACKs at one instant each lets out its own packet.
     let rows = [
         row(0, Kind::Sent, 0, 1000),
@@ -157,6 +179,18 @@ fn acks_recorded_late_are_put_back_to_where_they_let_data_out() {
         row(40, Kind::Sent, 2000, 1000),
         row(40, Kind::Ack, 2000, 0),
         row(40, Kind::Sent, 3000, 1000),
+    ];
+    let own = Recording::new(rows.into_iter(), 1000);
+    assert_eq!(times(&own.shifted(0)), times(&own));
+    // The first lets out two, as a window that grows by one has room for, and a pacer the third later.
+    let rows = [
+        row(0, Kind::Sent, 0, 1000),
+        row(0, Kind::Sent, 1000, 1000),
+        row(40, Kind::Ack, 1000, 0),
+        row(40, Kind::Sent, 2000, 1000),
+        row(40, Kind::Sent, 3000, 1000),
+        row(40, Kind::Ack, 2000, 0),
+        row(50, Kind::Sent, 4000, 1000),
     ];
     let own = Recording::new(rows.into_iter(), 1000);
     assert_eq!(times(&own.shifted(0)), times(&own));
