@@ -396,7 +396,7 @@ impl Shadow<'_> {
         let una_advanced = point.is_none_or(|point| point > self.una);
         self.una = self.una.max(point.unwrap_or(0));
         let mut newly_acked = 0;
-        let mut rtt = None;
+        let (mut in_order, mut again, mut rtt) = (None, None, None);
         for &number in delivered {
             let sent = &recording.sent[number as usize];
             newly_acked += u64::from(sent.size);
@@ -410,13 +410,20 @@ impl Shadow<'_> {
             let token = self.tokens[number as usize];
             self.delivery
                 .on_delivered(now, &token, u64::from(number), false);
-            // Karn: data sent more than once gives no sample, where ACKs do not name it.
-            if !recording.is_stream || (sent.previous.is_none() && sent.next.is_none()) {
-                rtt = rtt.max(Some(sent.at));
+            let is_in_order = point.is_some_and(|point| sent.end() <= point);
+            let is_again = sent.previous.is_some() || sent.next.is_some();
+            match (recording.is_stream && is_again, is_in_order) {
+                (false, true) => in_order = in_order.max(Some(sent.at)),
+                (false, false) => rtt = rtt.max(Some(sent.at)),
+                // A timestamp tells which transmission of it has come (RFC 7323 4).
+                (true, true) => again = again.or(Some(sent.previous.map(|_| sent.at))),
+                (true, false) => {}
             }
             self.drop_copies(number, event);
             self.notice(number);
         }
+        // Data after what was sent again had waited for it at the receiver.
+        let rtt = rtt.max(again.unwrap_or(in_order));
         let rtt = rtt.map(|at| now.since(Instant::from_nanos(at)));
         if let Some(rtt) = rtt {
             self.min_rtt = self.min_rtt.min(rtt);

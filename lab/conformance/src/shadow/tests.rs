@@ -277,6 +277,36 @@ fn a_loss_belongs_to_the_range_before_it_whenever_that_was_marked() {
     assert_eq!(ranges, 1 + 2);
 }
 
+/// Its minimum RTT is 10 s old at 15 s, not at 10 s: what was sent again then took 39 ms, all else 41.
+#[test]
+fn what_is_sent_again_measures_the_round_trip() {
+    let mut rows = Vec::new();
+    for n in 0..16_000 {
+        let ack = |point| row(n + 41, Kind::Ack, 1000 * point, 0);
+        rows.push(row(n, Kind::Sent, 1000 * n, 1000));
+        match n {
+            // The first lasts 40 ms.
+            0 => rows.push(row(40, Kind::Ack, 1000, 0)),
+            5000..5048 => {
+                rows.push(ack(5000));
+                rows.push(row(n + 41, Kind::Sack, 5_001_000, 1000 * (n - 5000)));
+            }
+            _ => rows.push(ack(n + 1)),
+        }
+        if n == 5050 {
+            rows.push(row(n, Kind::Sent, 5_000_000, 1000));
+        }
+    }
+    rows.sort_by_key(|row| row.at);
+    let recording = Recording::new(rows.into_iter(), 1000);
+    let recipe = paceline_congestion::recipe("bbr1", &[]).expect("its defaults");
+    let followed = super::follow(&recording, &recipe, None);
+    let mut probes = followed.moments.iter();
+    let probe = probes.find(|moment| super::follow::is_probe_rtt(moment.phase));
+    let at = probe.expect("one").at / MS;
+    assert!((15_080..15_150).contains(&at), "{at}");
+}
+
 #[test]
 fn a_pace_is_that_of_bursts() {
     let rows = (0..10).map(|n| row(10 * n, Kind::Sent, 1000 * n, 1000));
