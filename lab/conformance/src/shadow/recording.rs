@@ -154,7 +154,7 @@ impl Recording {
     /// used up, and the sender silent until then.
     pub fn offset(&self) -> Option<i64> {
         let first = self.events.iter().find(is_ack)?.at;
-        let reach = self.min_rtt / 2;
+        let reach = self.min_rtt / 3 * 2;
         let until = self.sent.partition_point(|sent| sent.at <= first + reach);
         let new = self.sent[..until]
             .iter()
