@@ -99,12 +99,6 @@ class Theme:
             size = "{}x{}in".format(*settings["figure.figsize"])
         return cls(size_of(size) if size else None, settings)
 
-    def inches(self, width: float, height: float) -> tuple[float, float]:
-        """Return the size of a figure that is this large by default."""
-        return (
-            (width, height) if self.size is None else (self.size.width, self.size.height or height)
-        )
-
     @property
     def colours(self) -> Sequence[str] | None:
         """The colours of lines that a style declares."""
@@ -173,9 +167,11 @@ def canvas(width: float, height: float, title: str, theme: Theme | None = None) 
 
     A figure of a chosen size is for a paper: its caption has the title.
     """
-    size = (theme or Theme()).inches(width, height)
-    figure = Drawing(figsize=size, layout="constrained", dpi=150)
-    figure.is_sized = theme is not None and theme.size is not None
+    size = None if theme is None else theme.size
+    if size is not None:
+        width, height = size.width, size.height or height
+    figure = Drawing(figsize=(width, height), layout="constrained", dpi=150)
+    figure.is_sized = size is not None
     if title and not figure.is_sized:
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     return figure
@@ -237,9 +233,8 @@ def sheet(
             labels = [str(handle.get_label()) for handle in handles]
             if not paper:
                 ax.set_title(panel.title)
-                ax.legend(
-                    handles=handles, loc="upper left", bbox_to_anchor=(1.06, 1), borderaxespad=0
-                )
+                beside: Any = {"loc": "upper left", "bbox_to_anchor": (1.06, 1)}
+                ax.legend(handles=handles, borderaxespad=0, **beside)
             elif labels != shown:
                 # Above the panel; the same lines are named once.
                 columns = max(1, int(figure.get_figwidth() / (0.45 + 0.06 * max(map(len, labels)))))
@@ -311,8 +306,7 @@ def _saving(settings: Mapping[Any, Any], *, is_sized: bool = False) -> Iterator[
 
 
 def _line(style: Style) -> dict[str, Any]:
-    dash = (0, style.dash) if style.dash else "solid"
-    return {"color": style.colour, "linestyle": dash}
+    return {"color": style.colour, "linestyle": style.line}
 
 
 def _panel(

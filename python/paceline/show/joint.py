@@ -17,7 +17,18 @@ from paceline.quantities import NONE, quantity, scale_of
 from paceline.runs import Run
 from paceline.show import page
 from paceline.show.palette import Style, flow_style
-from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, end_of, rates, scaled, top
+from paceline.show.panels import (
+    BIN_NS,
+    BINS,
+    Panel,
+    Series,
+    Values,
+    end_of,
+    rates,
+    scaled,
+    scattered,
+    top,
+)
 from paceline.statistics import aggregate, remarks, spread
 
 #: Maximum number of runs drawn one by one if there is no comparison.
@@ -98,11 +109,11 @@ class Joint:
         if not self.compares:
             runs = self.runs[:DRAWN]
             return [(f"seed {run.seed}", run.style, self._mean([run], nth)) for run in runs]
-        drawn = []
-        for side in self.sides:
-            runs = [run for run in self.runs if run.side == side]
-            drawn.append((side, runs[0].style, self._mean(runs, nth)))
-        return drawn
+        sides = [(side, self._of(side)) for side in self.sides]
+        return [(side, runs[0].style, self._mean(runs, nth)) for side, runs in sides]
+
+    def _of(self, side: str) -> list[One]:
+        return [run for run in self.runs if run.side == side]
 
     def _mean(self, runs: list[One], nth: int) -> Values:
         """Return the mean of a line over some runs, as long as the longest of all."""
@@ -125,7 +136,7 @@ class Joint:
         return {"value": mean, "interval": spread(name, statistics)}
 
     def _together(self, name: str, side: str) -> answers.Statistics | None:
-        runs = [run for run in self.runs if run.side == side]
+        runs = self._of(side)
         values = [run.metrics.get(name) for run in runs]
         return aggregate(values, [run.censored.get(name) for run in runs])
 
@@ -147,31 +158,20 @@ def _lines(run: Run, width: int) -> list[Values]:
     lines: list[Values] = [[*sums] or [None] * count]
     for *_, table, column in _DRAWN[1:]:
         frame = run.samples if table == "samples" else run.queue.filter(pl.col("link") == 0)
-        means = (
-            frame.group_by((pl.col("t_ns") // width).clip(0, count - 1).alias("bin"))
-            .agg(pl.col(column).mean())
-            .drop_nulls()
-        )
-        line: Values = [None] * count
-        for bin_, mean in means.iter_rows():
-            line[bin_] = float(mean)
-        lines.append(line)
+        bins = (pl.col("t_ns") // width).clip(0, count - 1).alias("bin")
+        means = frame.group_by(bins).agg(pl.col(column).mean()).drop_nulls()
+        lines.append(scattered(means["bin"], means[column], count).to_list())
     return lines
 
 
 def write_page(joint: Joint, path: Path, reports: Iterable[str] = ()) -> Path:
     """Write the page; `reports` are the paths of runs that have their own reports."""
     panels = [page.as_json(panel) for panel in joint.panels()]
+    data: Any = {"end": joint.end, "overview": panels, "details": [], "tints": {}}
+    data |= {"marks": [], "happenings": []}
     text = page.filled(
         "joint.html.j2",
-        {
-            "end": joint.end,
-            "overview": panels,
-            "details": [],
-            "tints": {},
-            "marks": [],
-            "happenings": [],
-        },
+        data,
         joint=joint,
         drawn=DRAWN,
         colours={run.side: run.style.colour for run in joint.runs},

@@ -15,6 +15,11 @@ class Style(NamedTuple):
     colour: str
     dash: tuple[int, ...]
 
+    @property
+    def line(self) -> str | tuple[int, tuple[int, ...]]:
+        """The dash as matplotlib takes it."""
+        return (0, self.dash) if self.dash else "solid"
+
 
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 _DASHES: tuple[tuple[int, ...], ...] = ((), (8, 3), (2, 2), (8, 3, 2, 3))

@@ -211,19 +211,18 @@ class Sketch:
 
     def overview(self) -> list[Panel]:
         """Return the panels of all flows together."""
-        both = [self.throughput(), self.rtt()]
-        if self._queue.is_empty():
-            return both
-        panels = [*both, self.queue(), self.drops()]
-        if not self._back.is_empty():
+        panels: list[Panel | None] = [self._throughput(), self._rtt()]
+        place = "at the bottleneck"
+        if not self._queue.is_empty():
+            panels.append(self._queued("queue", self._queue, place, self._limit))
+            panels.append(self._discarded("drops", self._queue, place))
             place = "in the return direction"
-            panels += [
-                self._queued("return-queue", self._back, place, None),
-                self._discarded("return-drops", self._back, place),
-            ]
+            if not self._back.is_empty():
+                panels.append(self._queued("return-queue", self._back, place, None))
+                panels.append(self._discarded("return-drops", self._back, place))
         return [panel for panel in panels if panel is not None]
 
-    def throughput(self) -> Panel:
+    def _throughput(self) -> Panel:
         """Throughput of each flow, stacked.
 
         It counts what arrived, in whatever order: what the receiver hands over in order comes in
@@ -283,7 +282,7 @@ class Sketch:
             for rate, flows in zip(capacity, active, strict=True)
         ]
 
-    def rtt(self) -> Panel:
+    def _rtt(self) -> Panel:
         """Round-trip time of each flow."""
         series = [
             (label, style, self._envelope(self._of_flow(flow), "rtt_ns"))
@@ -306,11 +305,8 @@ class Sketch:
         shown = [(label, values) for label, values in levels if top(values) <= 2 * most]
         return self._panel("rtt", title, "_ns", series, shown)
 
-    def queue(self) -> Panel:
-        """Backlog of the bottleneck, in bytes and in time."""
-        return self._queued("queue", self._queue, "at the bottleneck", self._limit)
-
     def _queued(self, name: str, frame: pl.DataFrame, place: str, limit: int | None) -> Panel:
+        """Backlog of a link, in bytes and in time."""
         peak = self._envelope(frame, "peak_bytes")
         delay = self._envelope(frame, "delay_ns")
         volume, time = scale_of("_bytes", top(peak)), scale_of("_ns", top(delay))
@@ -325,11 +321,8 @@ class Sketch:
         references = self._level(lines, volume)
         return Panel(name, title, volume.unit, self._times, series, False, time.unit, references)
 
-    def drops(self) -> Panel | None:
-        """Packets that the bottleneck dropped and marked, if there were any."""
-        return self._discarded("drops", self._queue, "at the bottleneck")
-
     def _discarded(self, name: str, frame: pl.DataFrame, place: str) -> Panel | None:
+        """Packets that a link dropped and marked, if there were any."""
         columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
         counters = [
             (label, column) for label, column in columns if frame.height and frame[column].max()

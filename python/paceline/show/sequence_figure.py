@@ -156,25 +156,16 @@ class _Diagram:
         time, volume = self._time.size, self._volume.size
         last = "last_ns" if "last_ns" in frame.columns else "t_ns"
         rows = frame.select("t_ns", "seq", pl.col(last).alias("last"), "end").iter_rows()
-        segments = [
-            [(t / time, seq / volume), (until / time, end / volume)] for t, seq, until, end in rows
+        lines = [
+            [(t / time, seq / volume), (last / time, end / volume)] for t, seq, last, end in rows
         ]
-        self._ax.add_collection(
-            LineCollection(
-                segments, colors=colour, linewidths=width, capstyle="projecting", zorder=order
-            )
-        )
+        style: Any = {"colors": colour, "linewidths": width, "zorder": order}
+        self._ax.add_collection(LineCollection(lines, capstyle="projecting", **style))
 
     def _line(self, trace: Trace, column: str, colour: str, width: float, order: float) -> bool:
         times, values = steps(trace.acks, column, self._view)
-        self._ax.step(
-            [t / self._time.size for t in times],
-            [v / self._volume.size for v in values],
-            where="post",
-            color=colour,
-            linewidth=width,
-            zorder=order,
-        )
+        at = [t / self._time.size for t in times], [v / self._volume.size for v in values]
+        self._ax.step(*at, where="post", color=colour, linewidth=width, zorder=order)
         return bool(times)
 
     def _window(self, trace: Trace) -> None:

@@ -42,30 +42,22 @@ def guest_lines(guests: Iterable[dict[str, str]]) -> list[str]:
 def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the emulator's or the machine's measurements of itself, as names and values."""
     if "snapshot" in emulation:
+        busiest = quantity("_ratio", _number(emulation, "busiest_second_ratio"))
         return [
             ("kernel", str(emulation.get("kernel"))),
             ("machine", str(emulation.get("qemu"))),
             ("snapshot", str(emulation["snapshot"])[:12]),
             ("guest's processor busy", quantity("_ratio", _number(emulation, "busy_ratio"))),
-            (
-                "in its busiest second",
-                quantity("_ratio", _number(emulation, "busiest_second_ratio")),
-            ),
+            ("in its busiest second", busiest),
         ]
-    rows = [
-        (name, quantity(keys[-1], _number(emulation, *keys))) for keys, name in EMULATION.items()
-    ]
+    shown = EMULATION.items()
+    rows = [(name, quantity(keys[-1], _number(emulation, *keys))) for keys, name in shown]
     flows = emulation.get("flows")
     for flow in flows if isinstance(flows, list) else []:
         value = _number(flow, "min_rtt_error_ns")
         if value is not None:
-            sign = "-" if value < 0 else "+"
-            rows.append(
-                (
-                    f"least RTT of flow {flow.get('flow')} over its base",
-                    sign + quantity("_ns", abs(value)),
-                )
-            )
+            name = f"least RTT of flow {flow.get('flow')} over its base"
+            rows.append((name, ("-" if value < 0 else "+") + quantity("_ns", abs(value))))
     rows.append(("real-time scheduling", "yes" if emulation.get("real_time") else "no"))
     rows.append(("kernel", str(emulation.get("kernel"))))
     return rows

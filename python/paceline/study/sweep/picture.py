@@ -171,9 +171,7 @@ class _Curves:
         colour: Any = colours[nth % len(colours)]
         if count > _COLOURS:
             colour = mpl.colormaps["cividis"](0.9 * nth / (count - 1))
-        dash = (0, style.dash) if style.dash else "solid"
-        if self._unit is None:
-            dash = "none"
+        dash = style.line if self._unit is not None else "none"
         mark = MARKS[nth % len(MARKS)]
         return {"color": colour, "linestyle": dash, "marker": mark, "markersize": 3.5}
 
@@ -269,8 +267,8 @@ def _shares(sweep: Sweep, metrics: Sequence[str], theme: Theme | None) -> Drawin
         text, scale = labelled(metric, [v for _, values in populations for v in values])
         for nth, (place, values) in enumerate(populations[:_LINES]):
             style = flow_style(nth)
-            line: dict[str, Any] = {"color": style.colour, "label": ", ".join(place) or None}
-            line["linestyle"] = (0, style.dash) if style.dash else "solid"
+            line: Any = {"color": style.colour, "linestyle": style.line}
+            line["label"] = ", ".join(place) or None
             ax.ecdf([value / scale.size for value in values] or [math.nan], **line)
         ax.set_ylabel("Share of the draws")
         ax.set_xlabel(text)
