@@ -125,21 +125,18 @@ class Recording:
         is_other = all(hosts) and common == 0
         if all(hosts) and common < 2:
             differences.append("addresses ({} instead of {})".format(*map(_listed, hosts)))
-        both = [self.path, other.path]
-        if not all(both):
+        if self.path is None or other.path is None:
             return differences, is_other
-        rtts = [one.rtt for one in both if one is not None]
+        rtts = (self.path.rtt, other.path.rtt)
         if _apart(*rtts):
-            differences.append(
-                "base RTT ({} instead of {})".format(*(fit.interval("_s", e) for e in rtts))
-            )
+            ends = (fit.interval("_s", one) for one in rtts)
+            differences.append("base RTT ({} instead of {})".format(*ends))
             is_other = True
         if self.fitted is not None and other.fitted is not None:
             rates = (self.fitted.rate, other.fitted.rate)
             if _apart(*rates):
-                differences.append(
-                    "rate ({} instead of {})".format(*(fit.interval("_bps", e) for e in rates))
-                )
+                ends = (fit.interval("_bps", one) for one in rates)
+                differences.append("rate ({} instead of {})".format(*ends))
                 is_other = is_other or common < 2
         return differences, is_other
 
@@ -157,13 +154,12 @@ class Recording:
     def _sent(self) -> list[list[str]]:
         """The controllers that each flow may have, as far as they are known."""
         rows = of_use(self.run) if self.run is not None else []
-        known = guests.names()
-        senders = (
-            packets.alike(self.judged.get(r["flow"], ()))
-            or [r["cc"] if r["cc"] in known or self.given is None else self.given]
-            for r in rows
-        )
-        return [[name for name in names if name in known] for names in senders]
+        known, sent = guests.names(), []
+        for row in rows:
+            named = row["cc"] if row["cc"] in known or self.given is None else self.given
+            names = packets.alike(self.judged.get(row["flow"], ())) or [named]
+            sent.append([name for name in names if name in known])
+        return sent
 
     @property
     def senders(self) -> list[str]:
@@ -206,14 +202,11 @@ class Recording:
             f"Longest queue {backlog}; lost {_percent(values['lost_ratio'])}; ACKs lost "
             f"{_percent(acks)}."
         )
-        for what, share in (
-            ("application", self.limits.application),
-            ("receive window", self.limits.window),
-        ):
+        shares = {"application": self.limits.application, "receive window": self.limits.window}
+        for what, share in shares.items():
             known = f"The {what} was the limit for {_percent(share)} of the time."
-            sentences.append(
-                f"Whether the {what} was the limit is not known." if share is None else known
-            )
+            unknown = f"Whether the {what} was the limit is not known."
+            sentences.append(unknown if share is None else known)
         return sentences
 
 
@@ -249,9 +242,8 @@ def read(
         return replace(recording, judged={} if cc is not None else fit.senders_of(run))
     fitted = fit.fit(run, cc=cc, threads=threads, progress=progress)
     recording = replace(recording, judged=fitted.senders, fitted=fitted)
-    return (
-        replace(recording, paths=fitted.allowed(paths, threads)) if recording.is_near else recording
-    )
+    allowed = fitted.allowed(paths, threads) if recording.is_near else ()
+    return replace(recording, paths=allowed)
 
 
 #: A queue is none below this wait in seconds, this share of the RTT and this many packets' times.
@@ -265,10 +257,8 @@ _LASTS, _ROUNDS, _FLAT, _BUSY = 3.0, 20, 1.1, 0.9
 
 def _limits(run: Run, observed: Observed, path: Path) -> Limits:
     """Return what limited the flows, weighted with their time."""
-    rows = [
-        (_own(run, row, flow, path), flow)
-        for row, flow in zip(of_use(run), observed.flows, strict=True)
-    ]
+    pairs = zip(of_use(run), observed.flows, strict=True)
+    rows = [(_own(run, row, flow, path), flow) for row, flow in pairs]
     limits: list[float | None] = []
     for part in range(3):
         known = [(shares[part], flow.end - flow.start) for shares, flow in rows]
@@ -310,11 +300,10 @@ def _own(
         if last - first < shortest:
             continue
         third = (last - first) // 3
-        thirds = [
-            float(flow.delivered[at + third] - flow.delivered[at])
-            for at in (first, last - third - 1)
+        moved = [
+            flow.delivered[at + third] - flow.delivered[at] for at in (first, last - third - 1)
         ]
-        paces = [moved / (third * step) for moved in thirds]
+        paces = [float(one) / (third * step) for one in moved]
         if min(paces) > 0 and max(paces) / min(paces) < _FLAT and max(paces) < busy:
             limited[first:last] = True
     for begin, end in flow.pauses:
@@ -344,10 +333,10 @@ def _fills(run: Run, row: Mapping[str, Any], flow: Flow, samples: pl.DataFrame) 
         return None  # Its scale is in a handshake that was not captured.
     full = np.flatnonzero(in_flight >= window - 2 * flow.payload)
     # Within an RTT of that its data is acknowledged.
+    if not len(full):
+        return np.zeros(len(flow.t), bool)
     near = np.searchsorted(full, np.arange(len(flow.t)), side="right") - 1
-    since = (
-        flow.t - flow.t[full[np.maximum(near, 0)]] if len(full) else np.full(len(flow.t), np.inf)
-    )
+    since = flow.t - flow.t[full[np.maximum(near, 0)]]
     return (near >= 0) & (since <= flow.least)
 
 
@@ -666,9 +655,8 @@ class Study:
             if cc in options.candidates or company == self._beside
         ]
         self._sweep = list(self._around()) if self._first.fitted is not None else []
-        company = self._beside if aim == "sharing" else self._company
         self._turned = [
-            Case(text, cc, company, seed, -1 - n)
+            Case(text, cc, self._with(aim), seed, -1 - n)
             for n, (_, _, text) in enumerate(self._sweep)
             for cc in options.candidates
             for seed in _SEEDS
@@ -677,6 +665,9 @@ class Study:
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+    def _with(self, aim: Aim) -> Company:
+        return self._beside if aim == "sharing" else self._company
 
     def cases(self, cc: str) -> list[Case]:
         """Return the runs of which the row of a candidate is the mean."""
@@ -754,19 +745,15 @@ class Study:
         """
         if old == new:
             return None
-        company = self._beside if aim == "sharing" else self._company
         metric = "rtt_p95_ns" if aim == "latency" else "goodput_bps"
-        goodputs = [
-            {path: one.get(AIMS[aim]) for path, one in values[cc, company].items()}
+        olds, news = (
+            {path: one.get(AIMS[aim]) for path, one in values[cc, self._with(aim)].items()}
             for cc in (old, new)
-        ]
-        alike = {
-            path: goodputs[0][path] if _is_alike(goodputs[0][path], one) else one
-            for path, one in goodputs[1].items()
-        }
+        )
+        alike = {path: olds[path] if _is_alike(olds[path], v) else v for path, v in news.items()}
         before, after, flat = (
             Subject(cc, {"": {(n,): {"metrics": {metric: v}, "flows": []} for n, v in one.items()}})
-            for cc, one in ((old, goodputs[0]), (new, goodputs[1]), (new, alike))
+            for cc, one in ((old, olds), (new, news), (new, alike))
         )
         how: Any = {"tolerance": TOLERANCE, "level": LEVEL}
         for finding in compare(before, after, [metric], **how):
@@ -780,10 +767,9 @@ class Study:
     def _causes(self, advice: Advice) -> Iterator[Turn]:
         """Yield what may lose packets, if that decides which controller is the best."""
         metric = AIMS[self.aim]
-        company = self._beside if self.aim == "sharing" else self._company
         paths: dict[str, list[int]] = {}
         for number, case in enumerate(self._cases):
-            if (case.cc, case.company) == (self.options.candidates[0], company):
+            if (case.cc, case.company) == (self.options.candidates[0], self._with(self.aim)):
                 paths.setdefault(_cause(case.text), []).append(number)
         # Which paths are of a cause; all rows have them in one order.
         order = sorted(number for numbers in paths.values() for number in numbers)
@@ -856,18 +842,14 @@ def draw(advice: Advice) -> Figure:
     from paceline.show.figure import canvas, literal, styled
     from paceline.show.palette import QUANTITIES
 
-    both = [
-        [row.values.get(name, ()) for name in ("rtt_p95_ns", "goodput_bps")] for row in advice.rows
-    ]
-    tops = [
-        max((max(values) for values in side if values), default=1.0)
-        for side in zip(*both, strict=True)
-    ]
+    names = ("rtt_p95_ns", "goodput_bps")
+    both = [[row.values.get(name, ()) for name in names] for row in advice.rows]
+    sides = zip(*both, strict=True)
+    tops = [max((max(values) for values in side if values), default=1.0) for side in sides]
     across, up = scale_of("_ns", tops[0]), scale_of("_bps", tops[1])
     with styled():
-        figure = canvas(
-            6.4, 4.0, "Goodput over the 95th RTT: means, and one deviation over the paths"
-        )
+        title = "Goodput over the 95th RTT: means, and one deviation over the paths"
+        figure = canvas(6.4, 4.0, title)
         axes = figure.subplots()
         for nth, (row, (rtts, goodputs)) in enumerate(zip(advice.rows, both, strict=True)):
             if not rtts or len(rtts) != len(goodputs):

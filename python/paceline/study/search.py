@@ -84,9 +84,8 @@ class Verdict(NamedTuple):
         """
         whole, own, *others = self.goodputs
         if others and bound > own:
-            now, then = (
-                sum(x) ** 2 / sum(y * y for y in x) for x in ((own, *others), (bound, *others))
-            )
+            sides = ((own, *others), (bound, *others))
+            now, then = (sum(side) ** 2 / sum(one * one for one in side) for side in sides)
             if then > now:
                 return "jain_ratio", _bound("jain_ratio", then / (1 + len(others)))
         return "goodput_bps", _bound("goodput_bps", whole + bound - own, upper=bound < own)
@@ -105,12 +104,15 @@ class TimeSeries:
         self.t = queue["t_ns"].to_numpy() / 1e9
         self.step = float(np.median(np.diff(self.t)))
         self.limit = run.links[0][2]
+        names = (
+            "backlog_bytes",
+            "dropped_packets",
+            "offered_packets",
+            "capacity_bytes",
+            "delay_ns",
+        )
         self.backlog, self.dropped, self.offered, self.capacity, self.delay = (
-            queue[name].to_numpy()
-            for name in (
-                *("backlog_bytes", "dropped_packets", "offered_packets", "capacity_bytes"),
-                "delay_ns",
-            )
+            queue[name].to_numpy() for name in names
         )
         self.row = flows.row(0, named=True)
         self.own = run.samples.filter(pl.col("flow") == 0)
@@ -156,6 +158,10 @@ class TimeSeries:
             unclean[at : at + 1] = True
         return unclean
 
+    def shares(self, first: Any, last: Any) -> Any:
+        """Return which parts of its fair share the flow has between some rows."""
+        return (self.received[last] - self.received[first]) / (self.fair[last] - self.fair[first])
+
     def windows(self, seconds: float, bad: Any) -> tuple[Any, Any]:
         """Return the first and last rows of all windows of this length without a bad step."""
         count = round(seconds / self.step)
@@ -200,10 +206,8 @@ class TimeSeries:
     def short(self, value: float, first: int, last: int, needed: float, what: str) -> Verdict:
         """Return a verdict on a time in which the flow has less than the wanted bytes."""
         goodput = float(self.run.flow_metrics[0]["goodput_bps"] or 0)
-        total, lacks = (
-            float(self.received[-1]),
-            needed - float(self.received[last] - self.received[first]),
-        )
+        total = float(self.received[-1])
+        lacks = needed - float(self.received[last] - self.received[first])
         bound = goodput * (1 + lacks / total) if total else 8 * lacks / float(self.t[-1])
         return self.verdict(value, first, last, (_OWN, bound), what)
 
@@ -240,9 +244,7 @@ def _starves(series: TimeSeries) -> Verdict | None:
     first, last = series.windows(_LASTS_S, series.unjudged)
     if not len(first):
         return None
-    shares = (series.received[last] - series.received[first]) / (
-        series.fair[last] - series.fair[first]
-    )
+    shares = series.shares(first, last)
     at = int(np.argmin(shares))
     i, j = int(first[at]), int(last[at])
     what = f"the flow has {shares[at]:.1%} of its fair share"
@@ -254,9 +256,7 @@ def _never_recovers(series: TimeSeries) -> Verdict | None:
     first, last = series.windows(5.0, series.unjudged | (series.t <= late))
     if not len(first) or series.t[last[-1]] - series.t[first[0]] < _LASTS_S:
         return None
-    shares = (series.received[last] - series.received[first]) / (
-        series.fair[last] - series.fair[first]
-    )
+    shares = series.shares(first, last)
     i, j = int(first[0]), int(last[-1])
     what = f"the flow has at most {shares.max():.1%} of its fair share in any 5 s"
     needed = 0.5 * (series.fair[j] - series.fair[i])
@@ -308,8 +308,8 @@ def _unfair(series: TimeSeries) -> Verdict | None:
     if jain is None or series.run.flows.height < 2 or series.unclean[half:].any():
         return None
     what = f"Jain's index of the flows is {jain:.2f}"
-    expected = ("jain_last_half_ratio", 0.6)
-    return series.verdict(jain / 0.6, half, len(series.t) - 1, expected, what)
+    bound = ("jain_last_half_ratio", 0.6)
+    return series.verdict(jain / 0.6, half, len(series.t) - 1, bound, what)
 
 
 GOALS: dict[str, tuple[str, Callable[[TimeSeries], Verdict | None]]] = {
@@ -416,9 +416,7 @@ class Goal:
             return self._expressed(series)
         # What it did matters only if it fails: zero, so that it is described.
         whole = series.verdict(0.0, 0, len(series.t) - 1, (_OWN, 1.0), "{}")
-        if self.each == 1:
-            return self._against(whole, self._elsewhere(job))
-        return whole
+        return self._against(whole, self._elsewhere(job)) if self.each == 1 else whole
 
     def judge(self, kept: Sequence[Verdict | None]) -> list[Verdict | None]:
         """Return the verdict on each path, from what is kept of the runs of `jobs`."""
@@ -430,17 +428,16 @@ class Goal:
 
     def _against(self, own: Verdict, other: float) -> Verdict:
         """Return a verdict on a flow that has another goodput elsewhere."""
-        here, own_goodput = own.goodput, quantity("_bps", own.goodput)
+        here = own.goodput
         value, bound = here / max(self.factor * other, 1e-9), self.factor * other
         if self.kind == "differs" and here > other:
             value, bound = other / max(self.factor * here, 1e-9), other / self.factor
         if value >= 1:
             return own._replace(value=value, description="", expected=("", ""))
         where = f"with {self.other}" if self.kind == "slower" else f"in {self.other}"
-        what = f"the flow has {own_goodput}, and {quantity('_bps', other)} {where}"
-        return own._replace(
-            value=value, description=own.description.replace("{}", what), expected=own.had(bound)
-        )
+        what = f"the flow has {quantity('_bps', here)}, and {quantity('_bps', other)} {where}"
+        description = own.description.replace("{}", what)
+        return own._replace(value=value, description=description, expected=own.had(bound))
 
     def _elsewhere(self, job: batch.Job) -> float:
         """Return the goodput that another `paceline` reports."""
@@ -490,9 +487,8 @@ class Goal:
         ratio = low / high if high else (math.inf if low else 1.0)
         holds = {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}
         value = min(ratio, 1 - 1e-9) if holds[sign] else max(ratio, 1.0)
-        last = len(series.t) - 1
         what = f"{metric} is {quantity(metric, left)}"
-        verdict = series.verdict(value, 0, last, (_OWN, 1.0), what)
+        verdict = series.verdict(value, 0, len(series.t) - 1, (_OWN, 1.0), what)
         unit = {"bps": " bit/s", "ns": " ns", "bytes": " B"}.get(metric.rpartition("_")[2], "")
         number = f"{right:.0f}" if unit else f"{right:.9g}"
         if metric == _OWN and sign[0] == "<":
@@ -809,9 +805,7 @@ class Search:
             for way in _WAYS:
                 tried: set[str] = set()
                 # What was made smaller has other places: they are listed again.
-                while tables := next(
-                    (t for t in way(find.tables) if document(t) not in tried), None
-                ):
+                while tables := next((t for t in way(find.tables) if document(t) not in tried), {}):
                     tried.add(document(tables))
                     if self._problem(tables) is not None:
                         continue

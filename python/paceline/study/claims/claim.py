@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _paceline
 from paceline.grid import Axis, Overrides, crossed
@@ -123,6 +123,7 @@ class Change:
         if self.seeds is not None:
             cases = {name: replace(case, seeds=None) for name, case in cases.items()}
         halves = {"": self.halves} if self.halves else {}
+        shown: Any = dict.fromkeys(("pictures", "tables", "variants", "choices", "mutants"), ())
         return replace(
             claim,
             cases=cases,
@@ -130,11 +131,7 @@ class Change:
             seeds=self.seeds or claim.seeds,
             conforms=self.conformance or claim.conforms,
             beside=halves,
-            pictures=(),
-            tables=(),
-            variants=(),
-            choices=(),
-            mutants=(),
+            **shown,
         )
 
 

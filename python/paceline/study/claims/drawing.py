@@ -164,18 +164,13 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
             line_style: dict[str, Any] = {"linestyle": (0, _DASHES[known % len(_DASHES)])}
             line_style |= {"marker": "x", "alpha": 0.8}
             colour = colours[line.label]
-            several = [value.trials for value in line.values if len(value.trials) > 1]
-            if several:
+            if any(len(value.trials) > 1 for value in line.values):
                 line_style["marker"] = ""
-                places_of = [
-                    (x, trial)
-                    for x, value in zip(xs, line.values, strict=True)
-                    for trial in value.trials
-                ]
+                pairs = zip(xs, line.values, strict=True)
+                places_of = [(x, trial) for x, value in pairs for trial in value.trials]
                 axes.plot(*zip(*places_of, strict=True), "x", color=colour, markersize=4, alpha=0.8)
-            handles += axes.plot(
-                xs, means, color=colour, label=line.label, markersize=5, **line_style
-            )
+            line_style |= {"color": colour, "label": line.label, "markersize": 5}
+            handles += axes.plot(xs, means, **line_style)
             continue
         drawn_line = axes.errorbar(
             xs,
@@ -262,9 +257,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
 def _time(result: Result, picture: Picture) -> Figure:
     """Draw queries over time: a row of panels for each query, a column for each case or for all."""
     results = {
-        _title(result, place): {
-            query: _answer(record.results[query], query) for query in picture.queries
-        }
+        _title(result, place): {q: _answer(record.results[q], q) for q in picture.queries}
         for place, record in zip(picture.cases, _records(result, picture), strict=True)
     }
     if picture.overlay:

@@ -127,12 +127,9 @@ class Expression:
 
     def names(self) -> set[str]:
         """Return every name that is not a function."""
-        functions = {id(n.func) for n in ast.walk(self._tree) if isinstance(n, ast.Call)}
-        return {
-            node.id
-            for node in ast.walk(self._tree)
-            if isinstance(node, ast.Name) and id(node) not in functions
-        }
+        nodes = list(ast.walk(self._tree))
+        functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        return {n.id for n in nodes if isinstance(n, ast.Name) and id(n) not in functions}
 
     def of(self, names: Names) -> Quantity:
         """Return its quantity."""
@@ -181,11 +178,9 @@ class Expression:
     def _guarded(self, node: ast.expr, names: Names) -> Quantity:
         try:
             return _Evaluation(names).of(node)
-        except QuantityError as error:
-            raise ExpressionError(f"{self.text!r}: {error}") from error
         except ZeroDivisionError as error:
             raise ExpressionError(f"{self.text!r} divides by zero") from error
-        except (RecursionError, OverflowError) as error:
+        except (QuantityError, RecursionError, OverflowError) as error:
             raise ExpressionError(f"{self.text!r}: {error}") from error
 
     def _single(self, node: ast.expr, names: Names) -> float:
@@ -233,12 +228,12 @@ class Expression:
         condition, left = self._guarded(node, names), self._guarded(node.left, names)
         if condition.seeded or len(left.rows) != len(condition.rows):
             return ""
-        missed = [
+        rows = zip(condition.points, left.rows, condition.rows, strict=True)
+        return ", ".join(
             f"{_written(node.left, value[0])} at {', '.join(point)!r}"
-            for point, value, holds in zip(condition.points, left.rows, condition.rows, strict=True)
+            for point, value, holds in rows
             if not holds[0]
-        ]
-        return ", ".join(missed)
+        )
 
 
 #: The names of the ends of a statistic's interval; and by one of them, those of both.
@@ -252,7 +247,7 @@ def _written(node: ast.expr, value: float) -> str:
     """Return an expression's value, in the unit of its only metric."""
     parts = list(ast.walk(node))
     attributes = [part.attr for part in parts if isinstance(part, ast.Attribute)]
-    names = [name for name in attributes if name not in ("flows", "cc", "label")]
+    names = [name for name in attributes if name not in _GROUPS]
     calls = {getattr(part.func, "id", "") for part in parts if isinstance(part, ast.Call)}
     same = calls <= _KEEPS and not any(isinstance(part, ast.BinOp | ast.Compare) for part in parts)
     if same and len(names) == 1 and names[0].endswith(("_ns", "_bps", "_bytes")):
@@ -376,11 +371,9 @@ def _flows(group: str, index: ast.expr) -> Flows:
             return Flows(group, text)
         case ast.Constant(value=int() as number) if group == "flows":
             return Flows(group, range(number, number + 1))
-        case ast.Slice(
-            lower=ast.Constant(value=int() as first),
-            upper=ast.Constant(value=int() as end),
-            step=None,
-        ) if group == "flows" and first < end:
+        case ast.Slice(ast.Constant(int() as first), ast.Constant(int() as end), None) if (
+            group == "flows" and first < end
+        ):
             return Flows(group, range(first, end))
     raise QuantityError(f"cannot read {group}[{ast.unparse(index)}]")
 

@@ -95,9 +95,8 @@ class Measured:
         if isinstance(result, str):
             raise QuantityError(f"the value {name!r}: {result}")
         if result.shape != (1, 1):
-            rows, columns = result.shape
-            message = f"{rows} rows of {columns} columns, not one number"
-            raise QuantityError(f"the value {name!r} gives {message}")
+            shape = "{} rows of {} columns".format(*result.shape)
+            raise QuantityError(f"the value {name!r} gives {shape}, not one number")
         value = result.item()
         if value is None:
             return math.nan

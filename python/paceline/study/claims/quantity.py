@@ -120,9 +120,8 @@ def common(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, ...]:
 
 
 def _names(axes: tuple[Axis, ...]) -> str:
-    return " x ".join(
-        f"({', '.join(axis)})" if any(axis) else f"of a list of {len(axis)}" for axis in axes
-    )
+    each = (f"({', '.join(axis)})" if any(axis) else f"of a list of {len(axis)}" for axis in axes)
+    return " x ".join(each)
 
 
 def statistic(name: str, values: Sequence[float]) -> float:

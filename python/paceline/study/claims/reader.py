@@ -129,10 +129,8 @@ def _claim(where: Where, table: dict[str, Any]) -> Claim:
         read["accept"] = tuple(
             _bound(where.at("accept", number), table, entry) for number, entry in enumerate(bounds)
         )
-        beside = table.get("beside", {})
-        read["beside"] = {
-            name: Expression(_text(where.at("beside"), beside, name)) for name in beside
-        }
+        beside, place = table.get("beside", {}), where.at("beside")
+        read["beside"] = {name: Expression(_text(place, beside, name)) for name in beside}
         read["pictures"] = tuple(map(Picture.read, table.get("pictures", [])))
         read["tables"] = tuple(map(Table.read, table.get("tables", [])))
     except (ExpressionError, PictureError, TableError, AttributeError, TypeError) as error:
@@ -231,13 +229,11 @@ def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
     reason = _words(where, entry if entry.get("reason") else source, "reason")
     if by == "ours" and not reason:
         raise place.wrong(": a bound with by = 'ours' needs a 'reason'")
-    return Bound(
-        Expression(_text(where, entry, "is")),
-        _words(where, entry, "that"),
-        "ours" if by == "ours" else "source",
-        reason if by == "ours" else "",
-        _words(where, entry, "corrected"),
-    )
+    of, that = Expression(_text(where, entry, "is")), _words(where, entry, "that")
+    corrected = _words(where, entry, "corrected")
+    if by == "ours":
+        return Bound(of, that, "ours", reason, corrected)
+    return Bound(of, that, corrected=corrected)
 
 
 def _is_figure(figure: object) -> bool:

@@ -189,12 +189,8 @@ def _unknown(expression: Expression, what: str, name: str, known: Iterable[str])
 
 def _queries(claim: Claim, case: str) -> list[Query]:
     """Return the queries of a case whose values expressions use."""
-    used = {
-        name
-        for expression in claim.expressions()
-        for of, _, name in expression.uses()
-        if of == case
-    }
+    uses = [use for expression in claim.expressions() for use in expression.uses()]
+    used = {name for of, _, name in uses if of == case}
     return [query for name, query in claim.values.items() if name in used]
 
 
@@ -218,37 +214,17 @@ def judged(plan: Plan, pool: Pool) -> Result:
     except (ExpressionError, RunError, TableError) as error:
         why = ". ".join([str(error), *lost])
         return Result(claim, "error", why=why, names=names, tables=tables)
-    missed = [condition for condition in accept if not condition.held]
-    why = "; ".join(condition.text() for condition in missed)
-    if missed and claim.why:
-        why = f"{why}. {claim.why}"
-    why = ". ".join(filter(None, [why, *lost]))
-    choices = [_choice(c, other, names, pool) for c, other in plan.changed if c in claim.choices]
-    variants = [
-        _variant(plan, c, other, names, pool) for c, other in plan.changed if c in claim.variants
-    ]
-    return Result(
-        claim,
-        _verdict(claim, missed=bool(missed)),
-        float(measured[0]),
-        *measured[1:],
-        why,
-        accept,
-        beside,
-        tuple(choices),
-        tuple(variants),
-        names,
-        tables,
-        plan.seeds,
-    )
-
-
-def _verdict(claim: Claim, *, missed: bool) -> str:
-    if claim.finding:
-        return "finding"
-    if missed:
-        return "not reproduced"
-    return "reproduced by choice" if claim.choice else "reproduced"
+    missed = "; ".join(condition.text() for condition in accept if not condition.held)
+    why = ". ".join(filter(None, [missed, claim.why if missed else "", *lost]))
+    verdict = "reproduced by choice" if claim.choice else "reproduced"
+    verdict = "finding" if claim.finding else "not reproduced" if missed else verdict
+    changed = [(change, other) for change, other in plan.changed if change in claim.choices]
+    choices = [_choice(change, other, names, pool) for change, other in changed]
+    changed = [(change, other) for change, other in plan.changed if change in claim.variants]
+    variants = [_variant(plan, change, other, names, pool) for change, other in changed]
+    value, low, high = measured
+    judgement = (accept, beside, tuple(choices), tuple(variants), names, tables, plan.seeds)
+    return Result(claim, verdict, float(value), low, high, why, *judgement)
 
 
 def _choice(change: Change, plan: Plan, names: Names, pool: Pool) -> Changed:
@@ -316,9 +292,9 @@ def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):
             if job in pool.failures:
-                message = f"{Path(job.file).name}, seed {job.seed}: {pool.failures[job]}"
                 if job.backend == "sim":
-                    raise RunError(message)
+                    where = f"{Path(job.file).name}, seed {job.seed}"
+                    raise RunError(f"{where}: {pool.failures[job]}")
                 place = ", ".join(value for _, value in job.overrides)
                 lost.append(f"without {place}, seed {job.seed}: {pool.failures[job]}")
         records = [[pool.records.get(job) for job in row] for row in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from paceline import _paceline
 
@@ -14,13 +15,8 @@ def startup_values(
     rows: Mapping[str, Sequence[Sequence[str]]], used: Collection[str]
 ) -> dict[str, float]:
     """Return those of the names used that are about the start-up gain, with their values."""
-    values: dict[str, float] = {}
-    derived = _paceline.startup_derivation()
-    values |= {
-        "pacing_gain": derived["pacing_gain"],
-        "cwnd_gain": derived["cwnd_gain"],
-        "drain_gain": derived["drain_gain"],
-    }
+    gains: Any = _paceline.startup_derivation()
+    values: dict[str, float] = dict(gains)
     if "least_doubling_gain" in used:
         values["least_doubling_gain"] = _paceline.least_doubling_gain(_TOLERANCE)
     if rows:
@@ -31,10 +27,8 @@ def startup_values(
 def _equal_rows(published: Mapping[str, Sequence[Sequence[str]]]) -> tuple[int, int]:
     """Count the printed rows that the simulator reproduces digit by digit, and all rows."""
     equal = 0
-    count = 0
     for gain, rows in published.items():
         simulated = _paceline.startup(float(gain), len(rows))
-        count += len(rows)
         for row, (growth, t, number, cwnd, pif, bw) in zip(simulated, rows, strict=False):
             equal += (
                 f"{row['growth']:.3f}" == growth
@@ -43,4 +37,4 @@ def _equal_rows(published: Mapping[str, Sequence[Sequence[str]]]) -> tuple[int, 
                 # The published lines are cut at column 77, within the last figure.
                 and f"{row['bw']:.6f}".startswith(bw)
             )
-    return equal, count
+    return equal, sum(map(len, published.values()))

@@ -91,10 +91,10 @@ class Table:
         try:
             for column, _, _ in columns.values():
                 common_axes = common(common_axes, column.axes)
+                if not column.axes:
+                    raise QuantityError("has only one point")
         except QuantityError as error:
             raise TableError("its columns do not have the same points") from error
-        if not common_axes or not all(column.axes for column, _, _ in columns.values()):
-            raise TableError("its columns do not have the same points")
         if self.axes and len(self.axes) != len(common_axes):
             raise TableError(f"{len(self.axes)} names for {len(common_axes)} axes")
         rows = [
@@ -174,10 +174,7 @@ class Filled:
         rows = [
             {
                 "point": list(point),
-                "values": [
-                    {"value": _known(c.value), "low": _known(c.low), "high": _known(c.high)}
-                    for c in cells
-                ],
+                "values": [{name: _known(end) for name, end in vars(c).items()} for c in cells],
             }
             for point, cells in self.rows
         ]
@@ -194,9 +191,8 @@ class Filled:
         """Return it as CSV: base units, and the ends of each interval in separate columns."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        ended = [
-            any(row[1][n].low is not None for row in self.rows) for n in range(len(self.units))
-        ]
+        numbers = range(len(self.units))
+        ended = [any(cells[n].low is not None for _, cells in self.rows) for n in numbers]
         head = [*self.axes]
         for name, ends in zip(self.units, ended, strict=True):
             head += [name, f"{name}, low", f"{name}, high"] if ends else [name]

@@ -77,16 +77,19 @@ class Pairs:
 
     def matrix(self) -> Matrix:
         """Return the results of the pool's runs."""
-        cells: dict[str, list[list[float]]] = {}
-        for measure in MEASURES:
-            cells[measure] = [
-                [
-                    _cell(self._pool, measure, self._single[other], self._pairs[one, other])
-                    for other in self._controllers
-                ]
-                for one in self._controllers
-            ]
-        return Matrix(self._controllers, cells, self._seeds)
+        every = self._controllers
+        cells = {
+            m: [[self._cell(m, one, other) for other in every] for one in every] for m in MEASURES
+        }
+        return Matrix(every, cells, self._seeds)
+
+    def _cell(self, measure: str, one: str, other: str) -> float:
+        values, records = [], self._pool.records
+        for alone, beside in zip(self._single[other], self._pairs[one, other], strict=True):
+            if alone not in records or beside not in records:
+                return math.nan
+            values.append(_value(measure, records[alone], records[beside]))
+        return sum(values) / len(values)
 
     def _alone(self, cc: str, seed: int) -> Job:
         # As long as a pair's, so that the start has the same weight.
@@ -99,15 +102,6 @@ class Pairs:
         starts = (("flows.0.start", first), ("flows.1.start", second))
         overrides = (("flows.0.cc", one), ("flows.1.cc", other), *starts, *self._more)
         return self._pool.job(self._folder / "pair.toml", overrides, seed)
-
-
-def _cell(pool: Pool, measure: str, alone: Sequence[Job], beside: Sequence[Job]) -> float:
-    values = []
-    for before, after in zip(alone, beside, strict=True):
-        if before not in pool.records or after not in pool.records:
-            return math.nan
-        values.append(_value(measure, pool.records[before], pool.records[after]))
-    return sum(values) / len(values)
 
 
 def _value(measure: str, alone: Record, beside: Record) -> float:
