@@ -130,8 +130,7 @@ def compare(
     says how large a difference is and not how sure; and where the seed changes nothing, its repeats
     are one run. What too few runs cannot decide is not tested.
     """
-    points = [point for point in old.points if point in new.points]
-    pairs = [(point, point) for point in points]
+    pairs = [(point, point) for point in old.points if point in new.points]
     if not pairs and len(old.points) == len(new.points) == 1:
         pairs = [(next(iter(old.points)), next(iter(new.points)))]
     if not pairs:
@@ -157,20 +156,11 @@ def compare(
         if not before and not after:
             continue
         means = [sum(v.values()) / len(v) if v else None for v in (before, after)]
-        finding = Finding(
-            point,
-            name,
-            means[0],
-            means[1],
-            (len(before), len(after)),
-            (len(old.points[point]), len(new.points[other])),
-            longer,
-            before.keys() == after.keys() and not any(longer),
-            old.is_paired_by_point(point),
-            difference,
-            p,
-            "same",
-        )
+        counts = (len(before), len(after))
+        runs = (len(old.points[point]), len(new.points[other]))
+        pairs_up = before.keys() == after.keys() and not any(longer)
+        how = (counts, runs, longer, pairs_up, old.is_paired_by_point(point))
+        finding = Finding(point, name, means[0], means[1], *how, difference, p, "same")
         findings.append(replace(finding, verdict=_verdict(finding, tolerance, level)))
     return findings
 
@@ -205,9 +195,8 @@ def differing(old: Subject, new: Subject) -> list[str]:
         if old.is_recording(point) or new.is_recording(other):
             continue
         before, after = old.settings[point], new.settings[other]
-        for key in [*before, *(key for key in after if key not in before)]:
-            if before.get(key) != after.get(key):
-                keys[key] = None
+        both = dict.fromkeys([*before, *after])
+        keys |= {key: None for key in both if before.get(key) != after.get(key)}
     return list(keys)
 
 
@@ -230,15 +219,15 @@ def _difference(
             return survival(*([side[:1] for side in sides] if single else sides))
     if not before or not after:
         return None
+    olds, news = list(before.values()), list(after.values())
     if single:
-        return unpaired(list(before.values())[:1], list(after.values())[:1])
+        return unpaired(olds[:1], news[:1])
     if before.keys() != after.keys():
-        return unpaired(list(before.values()), list(after.values()))
-    pair = list(before.values()), [after[seed] for seed in before]
-    if alike:
-        return paired(*pair)
-    positive = min(min(side) for side in pair) > 0
-    return ratios(*pair) if positive else paired(*pair, alike=False)
+        return unpaired(olds, news)
+    news = [after[seed] for seed in before]
+    if alike or min(*olds, *news) <= 0:
+        return paired(olds, news, alike=alike)
+    return ratios(olds, news)
 
 
 def _verdict(finding: Finding, tolerance: float, level: float) -> answers.Verdict:

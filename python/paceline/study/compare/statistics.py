@@ -111,9 +111,8 @@ def unpaired(old: Sequence[float], new: Sequence[float]) -> Difference:
     if min(len(old), len(new)) < 2:
         return Difference(mean)
     parts = [variance(sample) / len(sample) for sample in (old, new)]
-    error, weights = math.sqrt(sum(parts)), 0.0
-    for part, sample in zip(parts, (old, new), strict=True):
-        weights += part**2 / (len(sample) - 1)
+    error = math.sqrt(sum(parts))
+    weights = parts[0] ** 2 / (len(old) - 1) + parts[1] ** 2 / (len(new) - 1)
     freedom = sum(parts) ** 2 / weights if weights > 0 else float(len(old) + len(new) - 2)
     difference = _estimate(old, new, mean, error, freedom)
     guess = tail(mean / error, freedom) if error > 0 else 0.0

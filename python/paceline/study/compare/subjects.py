@@ -88,12 +88,8 @@ class Subject:
 
     def metrics(self) -> list[str]:
         """Return the metrics of its runs, in the order of their definitions."""
-        there = {
-            name
-            for runs in self.points.values()
-            for run in runs.values()
-            for name in run["metrics"]
-        }
+        runs = (run for runs in self.points.values() for run in runs.values())
+        there = {name for run in runs for name in run["metrics"]}
         return [name for name in names("run") if name in there]
 
 
@@ -116,7 +112,7 @@ def read(folder: Path) -> Subject:
             why = "a value has the wrong type" if isinstance(error, TypeError) else why
             raise NotARunError(f"{path} is not the run.json of a run: {why}") from error
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
-        name = _without_seed(point)
+        name = _END.sub("", point)
         # Two runs with one name and seed, such as of two engines, are two points.
         if seed in subject.points.get(name, {}):
             name = point
@@ -135,10 +131,9 @@ _WORDS = {"schema", "name", "about", "source", "seed", "repeats", "compare", "sw
 def _settings(path: Path) -> dict[str, list[Any]]:
     """Return a scenario's settings; nothing if it is missing or unreadable."""
     try:
-        document = read_toml(path)
+        return _of_document(read_toml(path))
     except (OSError, ValueError):
         return {}
-    return _of_document(document)
 
 
 def _of_document(document: dict[str, Any]) -> dict[str, list[Any]]:
@@ -156,10 +151,8 @@ def _of_document(document: dict[str, Any]) -> dict[str, list[Any]]:
 
 def _schema(version: object) -> None:
     if type(version) is not int or version != _paceline.RECORD_SCHEMA:
-        raise ValueError(
-            f"it has schema {version}, but this version of Paceline "
-            f"reads schema {_paceline.RECORD_SCHEMA}"
-        )
+        reads = f"this version of Paceline reads schema {_paceline.RECORD_SCHEMA}"
+        raise ValueError(f"it has schema {version}, but {reads}")
 
 
 def _check(*parts: object) -> None:
@@ -176,14 +169,10 @@ def _check(*parts: object) -> None:
 _END = re.compile(r"-\d+(to\d+)?-[0-9a-f]{6}(-\d+)?(?=/|$)|-\d+$")
 
 
-def _without_seed(point: str) -> str:
-    return _END.sub("", point)
-
-
 def repeats_of(place: str) -> str:
     """Return the common part of the folder names of a scenario's repeats."""
     above, _, last = place.rpartition("/")
-    return f"{above}/" if _SEED.fullmatch(last) else _without_seed(place)
+    return f"{above}/" if _SEED.fullmatch(last) else _END.sub("", place)
 
 
 def _sweep(sweep: Sweep) -> Subject:
@@ -257,12 +246,9 @@ def _mean(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         return runs[0]
     flows = zip(*(run["flows"] for run in runs), strict=False)
     metrics, censored = _means([run["metrics"] for run in runs], [r["censored"] for r in runs])
-    parts = [(_means(list(same), [flow["censored"] for flow in same])) for same in flows]
-    return {
-        "metrics": metrics,
-        "flows": [flow | {"censored": limits} for flow, limits in parts],
-        "censored": censored,
-    }
+    parts = (_means(list(same), [flow["censored"] for flow in same]) for same in flows)
+    means = [flow | {"censored": limits} for flow, limits in parts]
+    return {"metrics": metrics, "flows": means, "censored": censored}
 
 
 def _means(

@@ -204,8 +204,7 @@ def over_seeds(
 
 def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, Any] | None]:
     """Return a metric's statistics at each point, from the result of `together`."""
-    rows = [dict(point) for point in grid.points]
-    places = _typed(grid, pl.DataFrame(rows, schema=_text(grid)))
+    places = _typed(grid, pl.DataFrame(list(map(dict, grid.points)), schema=_text(grid)))
     those = frame.filter(pl.col("metric") == metric)
     joined = places.join(those, on=list(keys(grid)), how="left", maintain_order="left")
     columns = joined.select(name for name in _STATISTICS if name in joined.columns)
@@ -258,7 +257,6 @@ def read(grid: Grid, folder: Path, name: str) -> pl.DataFrame:
         frame = read_parquet(folder / name / path / _FILE)
         common = dict(grid.points[points[0]])
         frames.append(frame.with_columns(pl.lit(common[key]).alias(key) for key in hive))
-    frame = pl.concat(frames)
     first = ["run", *types]
-    frame = frame.select(*first, pl.exclude(first)).sort("run", maintain_order=True)
-    return frame.with_columns(pl.col(key).cast(type_) for key, type_ in types.items())
+    frame = pl.concat(frames).select(*first, pl.exclude(first)).sort("run", maintain_order=True)
+    return _typed(grid, frame)

@@ -81,15 +81,10 @@ class Plan:
             durations_ns.append(checked.duration_ns)
             flow_count = max(flow_count, checked.flow_count)
             traces.update(map(str, checked.traces))
+        chosen = metrics or (sweep and sweep["metrics"]) or HEADLINES
         return cls(
-            text=text,
-            file=file,
-            overrides=given,
-            scenario=scenario.name,
-            grid=Grid(axes, seeds),
-            metrics=tuple(
-                all_named(metrics or (sweep and sweep["metrics"]) or HEADLINES, flow_count)
-            ),
+            *(text, file, given, scenario.name, Grid(axes, seeds)),
+            metrics=tuple(all_named(chosen, flow_count)),
             tables=tuple(tables),
             durations_ns=tuple(durations_ns),
             traces=tuple(sorted(traces)),
@@ -100,9 +95,9 @@ class Plan:
     def jobs(self) -> Iterator[Job]:
         """Yield every run, the seeds of a point one after another."""
         for point, duration_ns in zip(self.grid.points, self.durations_ns, strict=True):
+            given = (*self.overrides, *point)
             for seed in self.grid.seeds:
-                overrides = (*self.overrides, *point)
-                yield Job(self.text, overrides, seed, "sim", self.file, duration_ns)
+                yield Job(self.text, given, seed, "sim", self.file, duration_ns)
 
     @property
     def place(self) -> Path:

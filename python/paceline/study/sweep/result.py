@@ -62,10 +62,8 @@ class Sweep:
         """Return the sweep in a folder's `sweep.json`; raises `ValueError`."""
         try:
             if value["schema"] != SCHEMA:
-                raise ValueError(
-                    f"it has schema {value['schema']}, "
-                    f"but this version of Paceline reads schema {SCHEMA}"
-                )
+                reads = f"this version of Paceline reads schema {SCHEMA}"
+                raise ValueError(f"it has schema {value['schema']}, but {reads}")
             axes, seeds = tuple(map(Axis.of, value["axes"])), tuple(value["seeds"])
             keys = [key for axis in axes for key in axis.keys]
             runs = math.prod([len(axis.points) for axis in axes]) * len(seeds)
@@ -174,10 +172,8 @@ class Sweep:
             defined = [value for value in values if value is not None]
             places = enumerate(self.grid.place(point))
             place = tuple(name for nth, name in places if nth not in self.grid.drawn)
-            if defined:
-                populations.setdefault(place, []).append(sum(defined) / len(defined))
-            else:
-                populations.setdefault(place, [])
+            means = [sum(defined) / len(defined)] if defined else []
+            populations.setdefault(place, []).extend(means)
         return {place: sorted(values) for place, values in populations.items()}
 
     def best(self) -> tuple[int, int] | None:
@@ -217,10 +213,7 @@ class Sweep:
         """Return the ``--json`` object."""
         statistics = {metric: self.statistics(metric) for metric in self.metrics}
         points = [
-            {
-                "set": dict(point),
-                "metrics": {metric: rows[nth] for metric, rows in statistics.items()},
-            }
+            {"set": dict(point), "metrics": {name: rows[nth] for name, rows in statistics.items()}}
             for nth, point in enumerate(self.grid.points)
         ]
         best = self.best()
@@ -256,12 +249,11 @@ class Sweep:
 
 def _at_least(values: list[float | None], limits: list[float | None]) -> float:
     """Return the mean of values, with what the undefined ones are longer than."""
-    pairs = zip(values, limits, strict=True)
-    known = [
-        bound for bound in (limit if v is None else v for v, limit in pairs) if bound is not None
-    ]
-    some = any(value is not None for value in values)
-    return sum(known) / len(known) if some else math.nan
+    if all(value is None for value in values):
+        return math.nan
+    bounds = (limit if v is None else v for v, limit in zip(values, limits, strict=True))
+    known = [bound for bound in bounds if bound is not None]
+    return sum(known) / len(known)
 
 
 def extremes(metric: str, values: list[float]) -> tuple[int, int] | None:

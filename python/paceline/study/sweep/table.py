@@ -60,9 +60,8 @@ def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
                 cell = number(None if estimate is None else estimate["mean"], scale)
                 if estimate is not None and estimate["low"] is not None:
                     sure = True
-                    cell += (
-                        f" [{number(estimate['low'], scale)}, {number(estimate['high'], scale)}]"
-                    )
+                    low, high = number(estimate["low"], scale), number(estimate["high"], scale)
+                    cell += f" [{low}, {high}]"
                 some = of_count(estimate)
                 cells.append(cell + f" ({some})" * bool(some))
         else:
@@ -74,19 +73,9 @@ def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
     lines = ["{}" + line if line[0] in "[*" else line for line in lines]
     intervals = ", with 95 % intervals" * sure
     means = f"Means of {len(sweep.grid.seeds)} runs{intervals}. " if mean else ""
-    return "\n".join(
-        [
-            f"% {means}Needs the package booktabs.",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    start = [f"% {means}Needs the package booktabs.", rf"\begin{{tabular}}{{{columns}}}"]
+    table = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}"]
+    return "\n".join([*start, *table, ""])
 
 
 def _escaped(text: str) -> str:
