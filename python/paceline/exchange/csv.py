@@ -55,11 +55,10 @@ def read(text: str, options: ImportOptions) -> list[Imported]:
         raise ImportFailedError(f"it is no CSV: {error}", lines.line_num) from None
     names = [cell.strip() for cell in rows[0][1]] if rows else []
     if options.time is None or options.rate is None or options.rtt is None or options.queue is None:
-        raise ImportFailedError(
-            f"columns, round-trip time and queue are not given; the columns are {', '.join(names)}",
-            hint=f'paceline import {options.file} --time "{(names or ["t"])[0]} s" '
-            '--rate "COLUMN Mbit/s" --rtt "40 ms" --queue "100 packets"',
-        )
+        columns = f'--time "{(names or ["t"])[0]} s" --rate "COLUMN Mbit/s"'
+        hint = f'paceline import {options.file} {columns} --rtt "40 ms" --queue "100 packets"'
+        missing = "columns, round-trip time and queue are not given"
+        raise ImportFailedError(f"{missing}; the columns are {', '.join(names)}", hint=hint)
     time, second = _column(names, options.time, "s")
     rate, bit = _column(names, options.rate, "bit/s")
     steps: list[tuple[Decimal, Decimal]] = []

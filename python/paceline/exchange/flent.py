@@ -7,7 +7,6 @@ flow's round trip without queues, and the time in the bottleneck's queue.
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from collections.abc import Sequence
 from itertools import pairwise
@@ -47,26 +46,23 @@ def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Pat
     results["Ping (ms) ICMP"] = _delays(run, times, int(flows["base_rtt_ns"][0]))
     meta |= {name: {"UNITS": "Mbits/s"} for name in ("TCP upload sum", "TCP upload avg")}
     meta["Ping (ms) ICMP"] = {"UNITS": "ms"}
+    seconds = [t / 1e9 for t in times]
     raw = {
-        name: [
-            {"t": t / 1e9, "val": v} for t, v in zip(times, values, strict=True) if v is not None
-        ]
+        name: [{"t": t, "val": v} for t, v in zip(seconds, values, strict=True) if v is not None]
         for name, values in results.items()
         if not name.startswith(("TCP upload s", "TCP upload a"))
     }
     document = {
         "version": _VERSION,
         "metadata": _metadata(run, path, len(streams), end, meta),
-        "x_values": [t / 1e9 for t in times],
+        "x_values": seconds,
         "results": results,
         "raw_values": raw,
     }
     text = json.dumps(document, ensure_ascii=False).encode()
-    packed = io.BytesIO()
     # Neither a time nor a name: the same bytes every time.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
+    with path.open("wb") as packed, gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:
         file.write(text)
-    path.write_bytes(packed.getvalue())
     return [path]
 
 
@@ -93,25 +89,20 @@ def _metadata(
 
 def _rates(samples: pl.DataFrame, times: list[int]) -> list[float | None]:
     """Return Mbit/s in the step that ends at each time; nothing before the flow starts."""
-    totals = _at(samples, "delivered_bytes", times)
-    rates: list[float | None] = [None]
-    for before, now in pairwise(totals):
-        grown = None if now is None else now - (before or 0)
-        rates.append(None if grown is None else grown * 8e3 / _STEP_NS)
-    return rates
+    totals = pairwise(_at(samples, "delivered_bytes", times))
+    grown = [None if now is None else now - (before or 0) for before, now in totals]
+    return [None, *(None if bytes_ is None else bytes_ * 8e3 / _STEP_NS for bytes_ in grown)]
 
 
 def _delays(run: Run, times: list[int], base: int) -> list[float | None]:
-    queue = run.queue.filter(pl.col("link") == 0)
-    delays = _at(queue, "delay_ns", times)
+    delays = _at(run.queue.filter(pl.col("link") == 0), "delay_ns", times)
     return [None if delay is None else (base + delay) / 1e6 for delay in delays]
 
 
 def _at(rows: pl.DataFrame, column: str, times: list[int]) -> list[int | None]:
     """Return a column's value in the last row at or before each time."""
-    at = pl.DataFrame({"t_ns": times})
-    joined = at.join_asof(rows.select("t_ns", column).sort("t_ns"), on="t_ns")
-    return joined[column].to_list()
+    known = rows.select("t_ns", column).sort("t_ns")
+    return pl.DataFrame({"t_ns": times}).join_asof(known, on="t_ns")[column].to_list()
 
 
 EXPORT = Export("flent", "rates and delay, for flent and flent-gui", "run.flent.gz", write)

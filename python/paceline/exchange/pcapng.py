@@ -86,8 +86,7 @@ _PROGRAM = {"header": "52 B", "ack": {"delay": "0 s"}}
 
 def ack_bytes(header: int, blocks: int) -> int:
     """Return the length of an ACK with this many SACK blocks (RFC 2018 section 3)."""
-    sack = 4 + 8 * blocks if blocks else 0
-    return min(header + sack, 80)
+    return min(header + (4 + 8 * blocks if blocks else 0), 80)
 
 
 def _least_ways_back(packets: pl.DataFrame) -> dict[int, int]:
@@ -122,10 +121,9 @@ def _merged(opening: Iterator[_Packet], packets: Iterator[_Packet]) -> Iterator[
 
 def _ends(run: Run, packets: pl.DataFrame) -> dict[int, int]:
     """Return where the data of each flow ends that finished: its last segment has the FIN."""
-    done = run.flows.filter(pl.col("finish_ns").is_not_null())["flow"]
-    sent = packets.filter(
-        pl.col("kind").cast(pl.String) == "send", pl.col("flow").is_in(done.to_list())
-    )
+    done = run.flows.filter(pl.col("finish_ns").is_not_null())["flow"].to_list()
+    is_first = pl.col("kind").cast(pl.String) == "send"
+    sent = packets.filter(is_first, pl.col("flow").is_in(done))
     each = sent.group_by("flow").agg((pl.col("seq_bytes") + pl.col("len_bytes")).max())
     return dict(each.iter_rows())
 

@@ -137,8 +137,7 @@ def _states(run: Run, flow: int) -> Iterator[Event]:
             data = {"new": now} if not before else {"old": before, "new": now}
             yield row["t_ns"], "quic:congestion_state_updated", data
         else:
-            message = f"{before} -> {now}" if before else now
-            data = {"type": kind, "message": message}
+            data = {"type": kind, "message": f"{before} -> {now}" if before else now}
             yield row["t_ns"], "simulation:marker", data
 
 
@@ -150,10 +149,9 @@ def _amount(value: float | None, unit: str | None) -> str:
 def _metrics(run: Run, flow: int) -> Iterator[Event]:
     """Return the changes since the previous sample."""
     samples = run.samples.filter(pl.col("flow") == flow)
-    known = [(name, c, unit) for name, (c, unit) in _METRICS.items() if c in samples.columns]
-    own = [
-        c for c in samples.columns if c not in _PLAIN and samples[c].null_count() < samples.height
-    ]
+    columns = [c for c in samples.columns if samples[c].null_count() < samples.height]
+    known = [(name, c, unit) for name, (c, unit) in _METRICS.items() if c in columns]
+    own = [column for column in columns if column not in _PLAIN]
     last: dict[str, Any] = {}
     for row in samples.iter_rows(named=True):
         data = {}

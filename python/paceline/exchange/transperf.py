@@ -206,12 +206,12 @@ class _Evaluator:
                 return [self.value(item) for item in items]
             case ast.Tuple(elts=items):
                 return tuple(self.value(item) for item in items)
-            case ast.Dict(keys=keys, values=values):
-                return self._table(node, keys, values)
+            case ast.Dict():
+                return self._table(node)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 return -self._number(operand)
-            case ast.BinOp(op=op, left=left, right=right) if type(op) in _OPERATORS:
-                return self._arithmetic(node, _OPERATORS[type(op)], left, right)
+            case ast.BinOp() if type(node.op) in _OPERATORS:
+                return self._arithmetic(node)
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
                 return _COMPARISONS[type(op)](self._number(left), self._number(right))
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -231,23 +231,17 @@ class _Evaluator:
                 return self.constants[name]
             case ast.Name(id="default_check"):
                 return None
+        known = f"numbers, strings, lists, arithmetic, `lambda exp:` and {', '.join(BUILDERS)}"
         raise ImportFailedError(
-            f"cannot read {_describe(node)}",
-            node.lineno,
-            "supported are numbers, strings, lists, arithmetic, `lambda exp:` and "
-            + ", ".join(BUILDERS),
+            f"cannot read {_describe(node)}", node.lineno, f"supported are {known}"
         )
 
-    def _table(
-        self, node: ast.expr, keys: list[ast.expr | None], values: list[ast.expr]
-    ) -> dict[str, Any]:
+    def _table(self, node: ast.Dict) -> dict[str, Any]:
         table: dict[str, Any] = {}
-        for key, value in zip(keys, values, strict=True):
-            match key:
-                case ast.Constant(value=str(name)):
-                    table[name] = self.value(value)
-                case _:
-                    raise ImportFailedError("a key is text", node.lineno)
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                raise ImportFailedError("a key is text", node.lineno)
+            table[key.value] = self.value(value)
         return table
 
     def _number(self, node: ast.expr) -> float:
@@ -256,25 +250,19 @@ class _Evaluator:
             raise ImportFailedError(f"{_describe(node)} is not a number", node.lineno)
         return value
 
-    def _arithmetic(
-        self, node: ast.expr, op: Callable[[Any, Any], Any], left: ast.expr, right: ast.expr
-    ) -> float:
+    def _arithmetic(self, node: ast.BinOp) -> float:
+        sides = self._number(node.left), self._number(node.right)
         try:
-            result: float = op(self._number(left), self._number(right))
+            result: float = _OPERATORS[type(node.op)](*sides)
         except (ZeroDivisionError, OverflowError) as error:
             raise ImportFailedError(f"{_describe(node)}: {error}", node.lineno) from None
         return _bounded(result, node)
 
     def _call(self, node: ast.Call) -> Call:
-        match node.func:
-            case ast.Name(id=name) if name in BUILDERS:
-                pass
-            case _:
-                raise ImportFailedError(
-                    f"cannot call {_describe(node.func)}",
-                    node.lineno,
-                    "the builders are " + ", ".join(BUILDERS),
-                )
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name not in BUILDERS:
+            hint = f"the builders are {', '.join(BUILDERS)}"
+            raise ImportFailedError(f"cannot call {_describe(node.func)}", node.lineno, hint)
         expected = BUILDERS[name]
         values = [self.value(item) for item in node.args]
         if expected == ("*",):

@@ -59,27 +59,16 @@ class _Writer:
 
     def scenario(self, name: str) -> Imported:
         self._commands()
-        path = [*self._bandwidth(), *self._delay()]
-        path += self._buffer()
-        path += self._losses()
-        path += self._policer()
+        path = [*self._bandwidth(), *self._delay(), *self._buffer()]
+        path += [*self._losses(), *self._policer()]
         slot = self._setting("slot")
         if slot.value is not None:
             why = "transperf draws the slots' lengths; path.aggregation has one length"
             raise self._fail(slot.line, "`slot` cannot be expressed in a scenario", why)
         flows = self._flows()
-        duration = self._number("dur", 30.0)
-        lines = [
-            "schema = 1",
-            f"name = {quote(name)}",
-            'source = "transperf"',
-            "",
-            "[run]",
-            f'duration = "{_digits(duration)} s"',
-            "",
-            "[path]",
-            *path,
-        ]
+        duration = _digits(self._number("dur", 30.0))
+        lines = ["schema = 1", f"name = {quote(name)}", 'source = "transperf"', ""]
+        lines += ["[run]", f'duration = "{duration} s"', "", "[path]", *path]
         for flow in flows:
             lines += ["", "[[flows]]", *flow]
         for time, change in sorted(self.events):
@@ -129,11 +118,10 @@ class _Writer:
         """Return a value, or several that follow each other, as builders."""
         value = setting.value
         varies = isinstance(value, Call) and value.name == varying
-        items = list(value.items) if varies else [value]
         first = {"bw": "downlink", "rtt": "val", "policer": "bw"}[plain]
         calls = [
             item if isinstance(item, Call) else Call(plain, setting.line, {first: item})
-            for item in items
+            for item in (value.items if varies else [value])
         ]
         for call in calls:
             if call.name != plain:
@@ -304,8 +292,7 @@ class _Writer:
         return lines
 
     def _expectations(self) -> list[str]:
-        setting = self._setting("check")
-        value = setting.value
+        value = self._setting("check").value
         if not isinstance(value, Call) or value.name != "check_with_scores":
             return []
         scores = value.arguments.get("scores")
@@ -315,11 +302,9 @@ class _Writer:
         for key, score in scores.items():
             least = self._as_number(score, f"`{key}`", value.line)
             if key == "tput":
-                bound = _digits(self.bw * least / 100)
-                lines.append(f'goodput_bps = ">= {bound} Mbit/s"')
+                lines.append(f'goodput_bps = ">= {_digits(self.bw * least / 100)} Mbit/s"')
             elif key == "rtt_med" and least > 0:
-                bound = _digits(self.rtt * 100 / least)
-                lines.append(f'rtt_p50_ns = "<= {bound} ms"')
+                lines.append(f'rtt_p50_ns = "<= {_digits(self.rtt * 100 / least)} ms"')
             elif key == "loss_avoid":
                 lines.append(f'retransmit_ratio = "<= {_digits(max(0.0, 100 - least))} %"')
             else:

@@ -35,10 +35,7 @@ def _lines(runs: Sequence[Run], shown: Sequence[Trace]) -> Iterator[str]:
     yield "timeval unsigned" if greatest < _UNSIGNED else "timeval double"
     yield "title"
     yield runs[0].scenario if len(runs) == 1 else ", ".join(trace.label for trace in shown)
-    yield "xlabel"
-    yield "time"
-    yield "ylabel"
-    yield "sequence number"
+    yield from ("xlabel", "time", "ylabel", "sequence number")
     for trace, colour in zip(shown, cycle(_COLOURS), strict=False):
         many = len(shown) > 1
         yield from _trace(trace, greatest, dict.fromkeys(_ALONE, colour) if many else _ALONE)
