@@ -30,19 +30,10 @@ from paceline.names import nearest
 from paceline.quantities import size_bytes
 
 #: Sentences of the parser, and what the reader needs to know.
+_KINDS = {"int": "a whole number", "float": "a number", "Path": "the name of a file"}
+_UNABLE = r'^Invalid value for (\S+): unable to convert (".*") into '
 _PLAIN = (
-    (
-        r'^Invalid value for (\S+): unable to convert (".*") into int\.',
-        r"\1 takes a whole number, not \2.",
-    ),
-    (
-        r'^Invalid value for (\S+): unable to convert (".*") into float\.',
-        r"\1 takes a number, not \2.",
-    ),
-    (
-        r'^Invalid value for (\S+): unable to convert (".*") into Path\.',
-        r"\1 takes the name of a file, not \2.",
-    ),
+    *((rf"{_UNABLE}{kind}\.", rf"\1 takes {what}, not \2.") for kind, what in _KINDS.items()),
     (r'^Invalid value (".*") for (\S+)\. (must be .*)', r"\2 \3 It is \1."),
     (r'^Command ".*" parameter (--\S+) requires an argument\.', r"\1 needs a value."),
     (r'^Command "(.*)" parameter (\S+) requires an argument\.', r"`paceline \1` needs \2."),
@@ -132,17 +123,13 @@ def _fitted(hint: str | None, tokens: Sequence[str]) -> str | None:
         return hint
     known = _options(_called(tokens))
     others = {"--fresh", "--force", "--memory", "--out", "--set"}.difference(known)
+    # What is said, each with what joins it to the part before.
     parts = re.split(r"(, or |; )", hint)
-    kept = [
-        nth
-        for nth in range(0, len(parts), 2)
-        if not others.intersection(
-            re.findall(r"--[a-z-]+", re.sub(r"`[^`]*`|\(.*?\)", "", parts[nth]))
-        )
-    ]
-    joined = "".join(
-        parts[nth] if nth == kept[0] else "".join(parts[nth - 1 : nth + 1]) for nth in kept
-    )
+    joined = ""
+    for joint, part in zip(["", *parts[1::2]], parts[::2], strict=True):
+        options = re.findall(r"--[a-z-]+", re.sub(r"`[^`]*`|\(.*?\)", "", part))
+        if others.isdisjoint(options):
+            joined += joint + part if joined else part
     return joined or None
 
 

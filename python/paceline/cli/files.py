@@ -132,16 +132,10 @@ def afford_results(runs: int, flows: int, path: str) -> None:
     """Refuse more runs than the memory for their results allows."""
     need, most = runs * (_RESULT + flows * _FLOW), memory.limit()
     if need > most:
-        raise Failure(
-            "memory",
-            f"the results of {runs} runs need {_size(need)} of memory; the limit is {_size(most)}",
-            hint="run fewer at a time, or raise --memory",
-            file=path,
-        )
-
-
-def _size(count: int) -> str:
-    return quantity("_bytes", count)
+        needed, limit = quantity("_bytes", need), quantity("_bytes", most)
+        message = f"the results of {runs} runs need {needed} of memory; the limit is {limit}"
+        hint = "run fewer at a time, or raise --memory"
+        raise Failure("memory", message, hint=hint, file=path)
 
 
 def print_sweep(plan: _paceline.CheckedScenario, path: str) -> None:

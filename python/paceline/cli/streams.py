@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from paceline.cli.failure import Exit, Failure
 
@@ -39,10 +40,10 @@ def output() -> Iterator[None]:
         raise Failure("output", message, code=Exit.RUN_FAILED) from None
 
 
-def abandon() -> None:
-    """Print nothing more on stdout, not even at exit."""
+def abandon(stream: TextIO | None = None) -> None:
+    """Print nothing more on a stream, by default stdout, not even at exit."""
     void = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(void, sys.stdout.fileno())
+    os.dup2(void, (stream or sys.stdout).fileno())
     os.close(void)
 
 
@@ -52,6 +53,4 @@ def finish() -> None:
         try:
             stream.flush()
         except OSError:
-            void = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(void, stream.fileno())
-            os.close(void)
+            abandon(stream)

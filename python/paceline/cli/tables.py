@@ -57,8 +57,7 @@ def _chosen(metrics: dict[str, Any], *, everything: bool) -> dict[str, Any]:
 
 def _print_more(metrics: dict[str, Any], *, everything: bool) -> None:
     if not everything:
-        count = len(metrics)
-        console.stdout().print(f"All {count} metrics: --all")
+        console.stdout().print(f"All {len(metrics)} metrics: --all")
 
 
 def show_result(result: dict[str, Any], *, everything: bool) -> None:
@@ -100,14 +99,12 @@ def keep_record(run: Run, out: Path | None, name: str) -> Path:
 
 def show_record(run: Run, kept: Path) -> None:
     """Print the flows of a record, what it lacks, and its folder."""
-    names = RECORD_COLUMNS
-    table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
+    table = console.table("Flow", *(FLOW_COLUMNS[name] for name in RECORD_COLUMNS))
     counters = run.flows.sort("flow").iter_rows(named=True)
     for flow, counts in zip(run.flow_metrics, counters, strict=True):
-        cells = [quantity(name, flow.get(name)) for name in names]
-        again, lost, sent = (
-            counts.get(f"{what}_packets") for what in ("retransmitted", "lost", "sent")
-        )
+        cells = [quantity(name, flow.get(name)) for name in RECORD_COLUMNS]
+        kinds = ("retransmitted", "lost", "sent")
+        again, lost, sent = (counts.get(f"{kind}_packets") for kind in kinds)
         if flow.get("retransmit_ratio") is None:
             # iperf3 counts them, and not the packets of TCP; datagrams are only lost.
             if again is not None:
@@ -185,10 +182,8 @@ def notes(result: dict[str, Any]) -> list[str]:
             f"{quantity('goodput_bps', total)}"
         )
     run_notes = list(result.get("notes", []))
-    if len(run_notes) > MOST_NOTES:
-        run_notes[MOST_NOTES:] = [
-            f"{len(run_notes) - MOST_NOTES} more notes are in the --json output"
-        ]
+    if (more := len(run_notes) - MOST_NOTES) > 0:
+        run_notes[MOST_NOTES:] = [f"{more} more notes are in the --json output"]
     return lines + run_notes
 
 

@@ -124,11 +124,9 @@ def advise(
     opened = [_opened(name) for name in recordings]
     studied = [_fitted(one, options) for one in opened]
     changed = _one_path(studied)
-    limits = [one.limits.sentence for one in studied]
-    free = [one for one, limit in zip(studied, limits, strict=True) if limit is None]
-    lead = [
-        f"{one.name}: {sentence}" for one, sentence in zip(studied, limits, strict=True) if sentence
-    ]
+    limits = [(one, one.limits.sentence) for one in studied]
+    free = [one for one, limit in limits if limit is None]
+    lead = [f"{one.name}: {limit}" for one, limit in limits if limit]
     lead += changed
     near = [one for one in free if one.is_near]
     if free and not near:
@@ -251,9 +249,8 @@ def _one_path(recordings: Sequence[study.Recording]) -> list[str]:
         difference = f"{one.name} differs from {recordings[0].name} in {' and '.join(what)}"
         if is_other:
             hint = f"rank each path with a command of its own: `paceline advise {one.name}`"
-            raise Failure(
-                "other-path", f"{difference}: these are two paths", hint=hint, file=one.name
-            )
+            message = f"{difference}: these are two paths"
+            raise Failure("other-path", message, hint=hint, file=one.name)
         if what:
             changes.append(f"{difference}. The ranking is over both.")
     return changes
@@ -261,19 +258,13 @@ def _one_path(recordings: Sequence[study.Recording]) -> list[str]:
 
 def _unknown(recordings: Sequence[study.Recording], advice: study.Advice | None) -> list[str]:
     """Return what the answer does not know."""
-    unknown = [
-        f"{one.name}: {one.run.incomplete}." for one in recordings if one.run and one.run.incomplete
-    ]
-    unknown += [
-        f"{one.name}: {note}."
-        for one in recordings
-        if one.run is not None and one.run.source is not None
-        for note in one.run.source["notes"]
-    ]
-    unknown += [
-        f"{one.name}: {note}" for one in recordings if one.fitted for note in one.fitted.notes
-    ]
-    if any(one.fitted is not None for one in recordings):
+    known = [(one.name, one.run) for one in recordings if one.run]
+    unknown = [f"{name}: {run.incomplete}." for name, run in known if run.incomplete]
+    sources = [(name, run.source) for name, run in known if run.source is not None]
+    unknown += [f"{name}: {note}." for name, source in sources for note in source["notes"]]
+    fits = [(one.name, one.fitted) for one in recordings if one.fitted]
+    unknown += [f"{name}: {note}" for name, fitted in fits for note in fitted.notes]
+    if fits:
         unknown.append(
             "If other flows shared the path, the fitted rate depends on how they reacted: beside "
             "another controller, they would take another share."
@@ -309,9 +300,8 @@ def _commands(
     """Return the command that repeats a row's runs, and those that set the controller."""
     lines = []
     if cases:
-        given = [
-            f" --set {shlex.quote(f'{key}={value}')}" for key, value in cases[0].job().overrides
-        ]
+        settings = (f"{key}={value}" for key, value in cases[0].job().overrides)
+        given = [f" --set {shlex.quote(setting)}" for setting in settings]
         given += [f" --controller {shlex.quote(one)}" for one in options.controllers or ()]
         run = f"paceline run {shlex.quote(str(folder))}/$n.toml{''.join(given)} --seed $n"
         lines.append(f"for n in $(seq {len(cases)}); do {run}; done")
@@ -422,7 +412,7 @@ def _print(
             show(one.name, one.fitted, metrics=False)
     if unknown:
         console.show("What is not known:", *(f"  {line}" for line in unknown))
-    is_set = commands[-1].startswith(_SYSCTL)
-    what = "To repeat it, and to set it:" if is_set else "To repeat it:"
+    sets = commands[-1].startswith(_SYSCTL)
+    what = "To repeat it, and to set it:" if sets else "To repeat it:"
     console.show(what, *(f"  {line}" for line in commands))
     console.print_file(f"{place}\n")

@@ -215,12 +215,9 @@ def _sentence(
             by = f"{by[:-1]}, {higher} higher and {lower} lower)"
         word = finding.verdict if finding.verdict in words else "unclear"
         by_word.setdefault(word, []).append(plain(finding.metric) + by * (word != "same"))
-    order = {"better": "better in", "worse": "worse in", "same": "the same in", "unclear": ""}
-    parts = [
-        f"{how} {', '.join(by_word[word])}"
-        for word, how in order.items()
-        if how and word in by_word
-    ]
+    order = {"better": "better in", "worse": "worse in", "same": "the same in"}
+    known = [(how, by_word[word]) for word, how in order.items() if word in by_word]
+    parts = [f"{how} {', '.join(names)}" for how, names in known]
     if "untested" in by_word:
         parts.append(f"too few pairs to test {', '.join(by_word['untested'])}")
     if "unclear" in by_word:
@@ -317,9 +314,8 @@ def _untested(untested: Sequence[Finding], all_: Sequence[Finding]) -> list[str]
     verb = "difference was" if len(untested) == 1 else "differences were"
     notes = [f"{len(untested)} {verb} not tested, and may be chance or not{largest}."]
     if any(min(f.runs) == 1 for f in untested):
-        notes.append(
-            "One run per side: one run cannot tell an effect from chance; use --repeats 10."
-        )
+        why = "one run cannot tell an effect from chance"
+        notes.append(f"One run per side: {why}; use --repeats 10.")
     many = [f for f in untested if min(f.runs) > 1]
     if any(f.difference is not None and f.difference.p is None for f in many):
         notes.append(f"The seed has no effect here: identical repeats count as one run. {JITTER}.")

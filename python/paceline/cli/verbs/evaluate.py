@@ -122,15 +122,13 @@ _VERDICTS = {
 
 
 def _row(result: Result) -> dict[str, Any]:
+    claim = result.claim
     return {
-        "section": result.claim.id,
-        "source": result.claim.source,
-        "criterion": result.claim.published,
-        "about": result.claim.about,
-        "measures": result.claim.measures,
-        "measured": result.measured,
-        "low": result.low,
-        "high": result.high,
+        "section": claim.id,
+        "source": claim.source,
+        "criterion": claim.published,
+        **{key: getattr(claim, key) for key in ("about", "measures")},
+        **{key: getattr(result, key) for key in ("measured", "low", "high")},
         "verdict": _VERDICTS.get(result.verdict, "met" if result.stands else "not met"),
         "why": result.why,
     }
@@ -138,9 +136,8 @@ def _row(result: Result) -> dict[str, Any]:
 
 def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
     title = f"{controller} by the criteria of RFC 9743; Paceline chose the bounds"
-    table = console.table(
-        "Section", "Criterion", "Measured", "Value", "Verdict", title=title, left=3
-    )
+    heads = ("Section", "Criterion", "Measured", "Value", "Verdict")
+    table = console.table(*heads, title=title, left=3)
     for row in rows:
         measured = "" if row["measured"] is None else f"{row['measured']:.3g}"
         colour = {"met": "green", "not met": "red"}.get(row["verdict"], "yellow")

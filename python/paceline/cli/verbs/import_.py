@@ -103,8 +103,8 @@ def import_(
             hint = f"`paceline run {file}` runs it; for another format, name it with --format"
         raise Failure("import", what, hint=hint, file=file)
     kind = known[0] if form == "auto" else form
-    given = {name: getattr(options, name) for name in ("rtt", "queue", "cc", "time", "rate")}
-    given["ignore_commands"] = options.ignore_commands
+    names = ("rtt", "queue", "cc", "time", "rate", "ignore_commands")
+    given = {name: getattr(options, name) for name in names}
     import_options = ImportOptions(path, _place(out, path.stem).parent, **given)
     try:
         made = IMPORTS[kind].read(text, import_options)

@@ -243,8 +243,7 @@ def _show_one(row: dict[str, Any]) -> None:
     if row.get("options"):
         table = console.table("Option", "Default", "Takes", "What it does", left=4)
         for option in row["options"]:
-            cells = (option["name"], option["default"], option["range"], option["doc"])
-            table.add_row(*cells)
+            table.add_row(*(option[key] for key in ("name", "default", "range", "doc")))
         console.show(table)
     if row.get("state"):
         console.show(f"{'samples':<8} {', '.join(row['state'])}")

@@ -151,9 +151,8 @@ def client_(
         store.check(options.out, force=None)
     streams_, cc = options.streams or 1, options.cc or "bbr3"
     try:
-        testing = _paceline.perf_client(
-            place, token, cc, time, size, options.reverse, streams_, _SECOND
-        )
+        what = (time, size, options.reverse, streams_, _SECOND)
+        testing = _paceline.perf_client(place, token, cc, *what)
     except ValueError as error:
         raise _failure(("token", str(error), True)) from None
     except OverflowError:

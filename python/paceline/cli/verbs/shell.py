@@ -146,9 +146,8 @@ def shell(
     if place is not None:
         store.check(place, force=None)
     with files.running(path), failing(RunError, "run-failed", code=Exit.SHELL_FAILED):
-        inner, code = _paceline.shell(
-            text, path, pairs, options.seed, words, options.server, flows, up
-        )
+        programs = (words, options.server, flows, up)
+        inner, code = _paceline.shell(text, path, pairs, options.seed, *programs)
     run = Run(inner)
     if place is None:
         name = plan.name if options.rate else f"{plan.name}-shell"

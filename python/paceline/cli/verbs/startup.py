@@ -85,24 +85,16 @@ def startup(
         value["plot"] = str(plot)
     shown: list[Any] = []
     if rows:
-        table = console.table(
-            "Round", "Growth", "t (s)", "cwnd (packets)", "In flight (packets)", "bw (packets/s)"
-        )
+        heads = ("cwnd (packets)", "In flight (packets)", "bw (packets/s)")
+        table = console.table("Round", "Growth", "t (s)", *heads)
         for row in rows:
-            table.add_row(
-                str(row["round"]),
-                f"{row['growth']:.3f}x" if row["growth"] else "\N{EN DASH}",
-                f"{row['t']:.6f}",
-                str(row["cwnd"]),
-                str(row["pif"]),
-                f"{row['bw']:.6f}",
-            )
+            growth = f"{row['growth']:.3f}x" if row["growth"] else "\N{EN DASH}"
+            cells = (f"{row['t']:.6f}", str(row["cwnd"]), str(row["pif"]), f"{row['bw']:.6f}")
+            table.add_row(str(row["round"]), growth, *cells)
         shown.append(table)
     if find:
-        least = value["least_doubling_gain"]
-        shown.append(
-            f"smallest gain with growth >= {DOUBLING} in each of rounds 10 to 15: {least:.4f}"
-        )
+        least = f"{value['least_doubling_gain']:.4f}"
+        shown.append(f"smallest gain with growth >= {DOUBLING} in each of rounds 10 to 15: {least}")
     if not rows and not find:
         shown += [
             f"pacing gain of Startup  {derived['pacing_gain']:.9f}  (4 ln 2)",
