@@ -148,12 +148,9 @@ class Emulations:
         try:
             order = self.room.order(self.loads)
             # The order in which they end depends on the machine, but the order of repeats does not.
-            again = sorted(self._all(order, self.room, last=False))
-            self.repeated = again
-            alone = Room.alone()
-            again = sorted(self._all(again, self.room, last=False))
-            again = self._all(again, alone, last=False)
-            self._all(again, alone, last=True)
+            self.repeated = sorted(self._all(order, self.room, last=False))
+            again = sorted(self._all(self.repeated, self.room, last=False))
+            self._all(self._all(again, Room.alone(), last=False), Room.alone(), last=True)
         finally:
             self._stop.set()
             for thread, _ in self._begun.values():

@@ -156,8 +156,7 @@ def on_processes(count: int | None = None) -> Executor:
                     workers.append(_Worker(keep, most))
                     workers[-1].begin(task)
                 else:
-                    free = _free_worker(workers, keep, most, listener)
-                    free.begin(task)
+                    _free_worker(workers, keep, most, listener).begin(task)
             while any(worker.task for worker in workers):
                 _free_worker(workers, keep, most, listener)
         finally:

@@ -58,18 +58,12 @@ def library() -> Any:
         hint = "on Debian and Ubuntu: apt install libbpf1; on Fedora: dnf install libbpf"
         raise UnavailableError([what, hint]) from None
     pointers = (
-        "bpf_object__open_mem",
-        "bpf_object__find_map_by_name",
-        "bpf_map__initial_value",
-        "bpf_map__attach_struct_ops",
-        "bpf_object__btf",
-        "btf__raw_data",
-        "btf__load_from_kernel_by_id",
-        "ring_buffer__new",
+        *("bpf_object__open_mem", "bpf_object__find_map_by_name", "bpf_object__btf"),
+        *("bpf_map__initial_value", "bpf_map__attach_struct_ops", "btf__raw_data"),
+        *("btf__load_from_kernel_by_id", "ring_buffer__new", "libbpf_set_print"),
     )
     for name in pointers:
         getattr(lib, name).restype = ctypes.c_void_p
-    lib.libbpf_set_print.restype = ctypes.c_void_p
     return lib
 
 
@@ -108,11 +102,9 @@ class Object:
     """A BPF object that is not in the kernel yet."""
 
     def __init__(self, data: bytes, name: str) -> None:
-        self._data = data
+        self._data, size = data, ctypes.c_size_t(len(data))
         options = _OpenOptions(ctypes.sizeof(_OpenOptions), name.encode())
-        opened = library().bpf_object__open_mem(
-            data, ctypes.c_size_t(len(data)), ctypes.byref(options)
-        )
+        opened = library().bpf_object__open_mem(data, size, ctypes.byref(options))
         self._object = ctypes.c_void_p(_check(opened, "open the object"))
 
     def types(self) -> Types:

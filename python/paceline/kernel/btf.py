@@ -39,8 +39,7 @@ class Types:
     """The types of an object."""
 
     def __init__(self, raw: bytes) -> None:
-        sizes = struct.unpack_from("<HBBIIIII", raw)[3:]
-        header, types, types_size, strings, strings_size = sizes
+        header, types, types_size, strings, strings_size = struct.unpack_from("<4xIIIII", raw)
         self._strings = raw[header + strings : header + strings + strings_size]
         at, end = header + types, header + types + types_size
         self._types = [_Type(0, "void", 0, ())]

@@ -154,14 +154,10 @@ def load(settings: Mapping[str, str]) -> None:
         for name, text in settings.items():
             if name not in options:
                 near = names.nearest(name, options)
-                raise ValueError(
-                    f"there is no option {name!r}" + (f"; did you mean {near}?" if near else "")
-                )
-            option = options[name]
-            value = option.parse(text)
-            ctypes.memmove(
-                ctypes.addressof(constants) + option.place, value.to_bytes(4, "little"), 4
-            )
+                mean = f"; did you mean {near}?" if near else ""
+                raise ValueError(f"there is no option {name!r}{mean}")
+            place, value = options[name].place, options[name].parse(text)
+            ctypes.memmove(ctypes.addressof(constants) + place, value.to_bytes(4, "little"), 4)
         try:
             loading.register(NAME)
         except bpf.RefusedError as error:
@@ -286,13 +282,11 @@ def _of_process(running: list[Loaded], pid: int) -> Iterator[Connection]:
                 states = (_state(one, connection.fileno()) for one in running)
                 for state in filter(None, states):
                     try:
-                        ends = (
-                            _address(connection.getsockname()),
-                            _address(connection.getpeername()),
-                        )
+                        ends = connection.getsockname(), connection.getpeername()
                     except OSError:  # it is no longer connected
                         continue
-                    yield Connection(pid, *ends, state)
+                    local, remote = map(_address, ends)
+                    yield Connection(pid, local, remote, state)
 
 
 def _socket(process: int, number: int) -> socket.socket | None:

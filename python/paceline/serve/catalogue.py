@@ -98,7 +98,7 @@ class Catalogue:
                 return known
             value = json_value(read_bytes(kind, beneath=folder))
             content = _sweep(folder, value) if kind == SWEEP else _run(value)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        except (*_DAMAGE, OverflowError):
             return None
         return mark, {"id": name, "changed_ns": mark[0], **content}
 
@@ -127,11 +127,16 @@ class Catalogue:
             why = "run `paceline report` to see why" if kind == "run" else "run the sweep again"
             raise NotARunError(f"{name} cannot be read: {why}") from None
 
-    def order(self, name: str) -> pages.Scenario:
-        """Return the scenario of a run; `Missing` if there is none of that name."""
+    @contextmanager
+    def _files(self, name: str) -> Iterator[tuple[Any, str]]:
+        """Yield the results of a run, and its scenario."""
         with self._reading(name, "run", *_DAMAGE) as folder:
             value = json_value(read_bytes(_RUN, beneath=folder))
-            text = read_bytes("scenario.toml", beneath=folder).decode()
+            yield value, read_bytes("scenario.toml", beneath=folder).decode()
+
+    def order(self, name: str) -> pages.Scenario:
+        """Return the scenario of a run; `Missing` if there is none of that name."""
+        with self._files(name) as (value, text):
             # A recording is of another program.
             backend: answers.Backend = value["backend"] if value["backend"] in BACKENDS else "sim"
             return {"text": text, "seed": int(value["seed"]), "backend": backend}
@@ -210,9 +215,7 @@ class Catalogue:
                     side.points[""] = repeat.points[""] | side.points[""]
 
     def _subject(self, name: str) -> Subject:
-        with self._reading(name, "run", *_DAMAGE) as folder:
-            value = json_value(read_bytes(_RUN, beneath=folder))
-            text = read_bytes("scenario.toml", beneath=folder).decode()
+        with self._files(name) as (value, text):
             return Subject.alone(name, value, tomllib.loads(text))
 
     def delete(self, name: str) -> None:
@@ -249,10 +252,10 @@ class Catalogue:
         with self._lock:
             tables = self._tables.pop(key, None) or OnDisk(self._folder, name)
             self._tables[key] = tables
-            while len(self._tables) > 1 and sum(map(OnDisk.size, self._tables.values())) > (
-                limits.TABLES
-            ):
+            sizes = [one.size() for one in self._tables.values()]
+            while len(sizes) > 1 and sum(sizes) > limits.TABLES:
                 self._tables.popitem(last=False)
+                del sizes[0]
         return tables
 
     def points(self, name: str, metric: str) -> pages.Points:

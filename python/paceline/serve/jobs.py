@@ -129,9 +129,8 @@ class Jobs:
         with self._lock:
             ended = [job for job in self._jobs.values() if job.state != "running"]
             if self.running() >= limits.JOBS:
-                raise Busy(
-                    f"{limits.JOBS} runs are already queued: stop one, or wait until one ends"
-                )
+                queued = f"{limits.JOBS} runs are already queued"
+                raise Busy(f"{queued}: stop one, or wait until one ends")
             for job in ended[: -limits.ENDED]:
                 del self._jobs[job.number]
             number = next(self._numbers)
@@ -178,10 +177,9 @@ class Jobs:
             _log.exception("job %d", job.number)
 
     def _part(self, job: Job, share: int, until: float) -> None:
-        pairs: tuple[tuple[str, str], ...] = ()
-        if share > 1:
-            pairs = (("run.duration", f"{job.total_ns // share} ns"),)
-        work = batch.Job(job.text, pairs, job.seed, job.backend, duration_ns=job.total_ns // share)
+        length = job.total_ns // share
+        pairs = (("run.duration", f"{length} ns"),) if share > 1 else ()
+        work = batch.Job(job.text, pairs, job.seed, job.backend, duration_ns=length)
         try:
             batch.execute(
                 [work],

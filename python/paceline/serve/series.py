@@ -163,9 +163,7 @@ def series(
     """
     last = max((end_ns(run) for run in runs.values()), default=1)
     start = max(start or 0, 0)
-    end = min(end or last, last)
-    if end <= start:
-        end = start + 1
+    end = max(min(end or last, last), start + 1)
     flows = sum(run.flows.height for run in runs.values())
     if flows > limits.LINES:
         raise NotARunError(f"{flows:,} flows, more than {limits.LINES:,} in a plot")
@@ -186,13 +184,10 @@ def series(
         times = [(start + (i + 0.5) * width / 2) / 1e9 for i in range(2 * count)]
     lines: list[tuple[str, str, Style, pl.Series]] = []
     for nth, (name, run) in enumerate(runs.items()):
-        labelled = _lines(run, quantity, start, width, count)
-        for index, (label, values) in enumerate(labelled):
+        for index, (label, values) in enumerate(_lines(run, quantity, start, width, count)):
             # With several runs, the colour shows the run and the dash the flow.
-            style = flow_style(index)
-            if len(runs) > 1:
-                style = Style(flow_style(nth).colour, flow_style(index).dash)
-            lines.append((name, label, style, values))
+            colour = flow_style(nth if len(runs) > 1 else index).colour
+            lines.append((name, label, Style(colour, flow_style(index).dash), values))
     # All lines as one column: a thousand cost as much to write as a few.
     column = pl.concat([values for *_, values in lines]) if lines else pl.Series(dtype=pl.Float64)
     most = column.max()

@@ -95,7 +95,6 @@ class Server:
         self.stopping = False
         #: The number of open connections.
         self.connections = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def origin(self) -> str:
@@ -126,7 +125,6 @@ class Server:
             self.close()
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
         application = Application(
             [(path, handler, {"server": self}) for path, handler in _ROUTES],
             default_handler_class=_Nothing,
@@ -294,9 +292,8 @@ class _Handler(RequestHandler):
     def write_error(self, status_code: int, **about: Any) -> None:
         """Answer what is wrong."""
         error = about["exc_info"][1] if "exc_info" in about else None
-        message = (
-            error.message if isinstance(error, Wrong) else HTTPStatus(status_code).phrase.lower()
-        )
+        phrase = HTTPStatus(status_code).phrase.lower()
+        message = error.message if isinstance(error, Wrong) else phrase
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps({"error": message}))
 
@@ -326,9 +323,8 @@ class _Page(_Handler):
         if self.get_query_arguments("token"):
             if not self.knows(self.one("token")):
                 raise _refusal("wrong token: open the address that the server printed")
-            self.set_cookie(
-                self.server.cookie, self.server.token, None, httponly=True, samesite="Strict"
-            )
+            name, secret = self.server.cookie, self.server.token
+            self.set_cookie(name, secret, None, httponly=True, samesite="Strict")
             self.redirect("/", status=HTTPStatus.SEE_OTHER)
         elif self.request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
             # A browser withholds the cookie after a link on another page, not after our refresh.
@@ -440,8 +436,7 @@ class _Series(_Computed):
         if re.fullmatch("job:[0-9]{1,9}", name) is None:
             return self.server.catalogue.tables(name)
         job = self.job(name.removeprefix("job:"))
-        run = job.run
-        if run is not None:
+        if (run := job.run) is not None:
             return InMemory(run)
         if job.path is None:
             raise Missing("that job has no results yet")
@@ -584,9 +579,8 @@ def _damage() -> Iterator[None]:
     except Missing:
         raise
     except (PolarsError, ArithmeticError, LookupError, TypeError, ValueError):
-        raise NotARunError(
-            "a table of that run is damaged: run `paceline report` to see why"
-        ) from None
+        why = "a table of that run is damaged: run `paceline report` to see why"
+        raise NotARunError(why) from None
 
 
 def _depth(text: bytes) -> int:
