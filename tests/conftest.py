@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 import paceline
-from paceline import guests
+from paceline import _paceline, guests
 from paceline.cli import main
 
 if TYPE_CHECKING:
@@ -50,6 +52,24 @@ cc = "bbr3"
 cc = "reno"
 start = "200 ms"
 """
+
+
+def lacking(controllers: tuple[str, ...] = ()) -> str:
+    """Return why nothing can be emulated here."""
+    report = json.loads(_paceline.doctor(True, lambda _: None))
+    missing = [c["found"] for c in report["checks"] if c["state"] == "missing"]
+    missing += [f"no {name}" for name in controllers if name not in report["controllers"]]
+    return "; ".join(missing)
+
+
+def until(true: Callable[[], object], seconds: float = 30) -> bool:
+    """Return whether something becomes true in some time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.02)
+    return False
 
 
 class Result(NamedTuple):

@@ -18,8 +18,7 @@ import polars as pl
 import pytest
 
 import paceline
-from conftest import Command
-from paceline import _paceline
+from conftest import Command, lacking, until
 
 ROOT = Path(__file__).parents[1]
 
@@ -57,19 +56,10 @@ path.rate = "5 Mbit/s"
 """
 
 
-def _lacking(controllers: tuple[str, ...] = ("cubic", "reno")) -> str | None:
-    """Return why nothing can be emulated here."""
-    report = json.loads(_paceline.doctor(True, lambda _: None))
-    missing = [c["found"] for c in report["checks"] if c["state"] == "missing"]
-    missing += [f"no {name}" for name in controllers if name not in report["controllers"]]
-    return "; ".join(missing) or None
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _able() -> None:
-    lacking = _lacking()
-    if lacking:
-        pytest.skip(f"this machine cannot emulate: {lacking}")
+    if why := lacking(("cubic", "reno")):
+        pytest.skip(f"this machine cannot emulate: {why}")
 
 
 @pytest.fixture(scope="module")
@@ -445,15 +435,6 @@ def _children() -> list[str]:
     ]
 
 
-def _until(true: Any, seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @pytest.mark.parametrize("how", ["success", "error", "SIGINT", "SIGTERM", "SIGKILL"])
 def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
     file = tmp_path / "run.toml"
@@ -473,14 +454,14 @@ def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
         start_new_session=True,
     )
     tag = str(file)
-    assert _until(lambda: len(_namespaces(tag)) == 2), "the hosts' namespaces were not seen"
+    assert until(lambda: len(_namespaces(tag)) == 2), "the hosts' namespaces were not seen"
     if how.startswith("SIG"):
         # As a terminal would: Ctrl-C goes to all, the others to the command alone.
         number = signal.Signals[how]
         (os.killpg if how == "SIGINT" else os.kill)(process.pid, number)
     expected = {"success": 0, "error": 1, "SIGINT": 130, "SIGTERM": 143, "SIGKILL": -9}
     assert process.wait(timeout=60) == expected[how]
-    assert _until(lambda: not list(_processes(tag))), "a process was left behind"
+    assert until(lambda: not list(_processes(tag))), "a process was left behind"
     assert _namespaces(tag) == set()
     assert _machine() == before
 
@@ -591,11 +572,11 @@ def test_nothing_is_left_of_several(claims: Path, how: str) -> None:
         start_new_session=True,
     )
     tag = str(claims)
-    assert _until(lambda: len(_namespaces(tag)) == 6), "the namespaces of three were not seen"
+    assert until(lambda: len(_namespaces(tag)) == 6), "the namespaces of three were not seen"
     number = signal.Signals[how]
     (os.killpg if how == "SIGINT" else os.kill)(process.pid, number)
     assert process.wait(timeout=60) == (130 if how == "SIGINT" else -9)
-    assert _until(lambda: not list(_processes(tag))), "a process was left behind"
+    assert until(lambda: not list(_processes(tag))), "a process was left behind"
     assert _namespaces(tag) == set()
 
 

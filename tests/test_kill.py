@@ -44,6 +44,11 @@ def test_every_verb_is_in_the_table() -> None:
     assert {arguments[0] for arguments in WRITERS.values()} | READERS == set(VERBS)
 
 
+def of_names(place: Path) -> dict[str, bytes]:
+    """Return what has its own name, without what was begun."""
+    return {name: data for name, data in tree(place).items() if not BEGUN.fullmatch(name)}
+
+
 @pytest.fixture(scope="module")
 def record() -> paceline.Run:
     short = {"run.duration": '"0.3 s"', "run.record.packets": True}
@@ -78,7 +83,7 @@ def test_what_is_killed_is_completed_by_the_same_command(
         time.sleep(chance.uniform(0.0, 1.1) * took)
         process.kill()
         process.join()
-        left = {name: data for name, data in tree(place).items() if not BEGUN.fullmatch(name)}
+        left = of_names(place)
         # Whatever has its name is whole.
         assert left.items() <= complete.items(), (SEED, nth, left.keys() - complete.keys())
         assert foreign.items() <= left.items(), (SEED, nth)
@@ -111,7 +116,7 @@ def test_a_server_that_is_killed_leaves_runs_that_are_whole(
             with suppress(OSError, HTTPException):
                 fetch()
             killer.join()
-        left = {name: data for name, data in tree(place).items() if not BEGUN.fullmatch(name)}
+        left = of_names(place)
         assert left.items() <= complete.items(), (SEED, nth, left.keys() - complete.keys())
         assert len(left) in (len(complete) - kept, len(complete)), (SEED, nth, sorted(left))
         with served(place) as (_, fetch):
@@ -189,7 +194,7 @@ def test_a_full_disk_leaves_nothing_half(
             assert ended.code == 1, (SEED, share, ended)
             assert "cannot write" in ended.output or "No space left" in ended.output, ended.output
             assert "Traceback" not in ended.output
-            left = {name: data for name, data in tree(place).items() if not BEGUN.fullmatch(name)}
+            left = of_names(place)
             assert left.items() <= complete.items(), (SEED, share, left.keys() - complete.keys())
             assert foreign.items() <= left.items(), (SEED, share)
             (small / "full").unlink()

@@ -17,8 +17,8 @@ import pytest
 
 import described
 import paceline
-from conftest import SCENARIO
-from paceline import _paceline, pages, store
+from conftest import SCENARIO, lacking
+from paceline import pages, store
 from paceline.grid import Axis, Grid, Point
 from paceline.serve import limits
 from paceline.serve.points import points
@@ -392,10 +392,8 @@ def test_only_what_a_command_wrote_is_deleted(tmp_path: Path) -> None:
 
 
 def test_what_was_emulated_is_emulated_again(tmp_path: Path) -> None:
-    report = json.loads(_paceline.doctor(True, lambda _: None))
-    missing = [check["found"] for check in report["checks"] if check["state"] == "missing"]
-    if missing:
-        pytest.skip(f"this machine cannot emulate: {'; '.join(missing)}")
+    if why := lacking():
+        pytest.skip(f"this machine cannot emulate: {why}")
     loose = '[run]\nemulation = { lateness_p99 = "1 s", added_delay = "1 s", rate_error = "100 %" }'
     text = SCENARIO.replace("[run]", loose).replace("bbr3", "cubic").replace('"2 s"', '"500 ms"')
     paceline.run(text, backend="emu").write(tmp_path / "emulated")

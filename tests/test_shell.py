@@ -11,23 +11,19 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import paceline
-from conftest import Command
-from paceline import _paceline
+from conftest import Command, lacking, until
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _able() -> None:
-    report = json.loads(_paceline.doctor(True, lambda _: None))
-    missing = [c["found"] for c in report["checks"] if c["state"] == "missing"]
-    if missing:
-        pytest.skip(f"this machine cannot emulate: {'; '.join(missing)}")
+    if why := lacking():
+        pytest.skip(f"this machine cannot emulate: {why}")
 
 
 #: Sends so many bytes to whoever connects, and takes what comes.
@@ -151,15 +147,6 @@ def left(tag: str) -> list[str]:
     return left_over
 
 
-def until(true: Callable[[], object], seconds: float = 30) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @pytest.mark.parametrize("how", ["client", "SIGTERM", "SIGKILL"])
 def test_whatever_forks_or_ignores_signals_is_gone(tmp_path: Path, how: str) -> None:
     # The server ignores SIGTERM, and its child has left its session.
@@ -236,16 +223,21 @@ connection.recv(1)
 """
 
 
-def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+def uploaded(tmp_path: Path, setting: str) -> tuple[paceline.Run, str]:
+    """Return the record of an upload at 4 Mbit/s, and the summary."""
     server = " ".join(python(tmp_path, "sink.py", SINK))
     client = python(tmp_path, "source.py", SOURCE)
-    options = ["--rate-up", "4 Mbit/s", "--set", "run.record.packets=true", "--json"]
+    options = ["--rate-up", "4 Mbit/s", "--set", setting, "--json"]
     result = run(tmp_path, *options, "--server", server, "--", *client)
     assert result.returncode == 0, result.stderr
-    record = paceline.Run.read(tmp_path / "record")
+    return paceline.Run.read(tmp_path / "record"), result.stderr
+
+
+def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+    record, summary = uploaded(tmp_path, "run.record.packets=true")
     assert [rate for _, rate, _ in record.links] == [20_000_000, 4_000_000]
     # 1 MB takes 2.1 s at 4 Mbit/s with headers; half a second at 20.
-    answer = json.loads(result.stderr)
+    answer = json.loads(summary)
     (up,) = [flow for flow in answer["flows"] if flow["label"].endswith(" up")]
     assert 0 < up["goodput_bps"] < 4e6
     assert (answer["exit"], answer["run"]) == (0, str(tmp_path / "record"))
@@ -263,13 +255,8 @@ def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_return_direction_carries_the_client_s_data(tmp_path: Path) -> None:
-    server = " ".join(python(tmp_path, "sink.py", SINK))
-    client = python(tmp_path, "source.py", SOURCE)
     # 690 segments; a quarter of them and of their retransmissions is lost.
-    options = ["--rate-up", "4 Mbit/s", "--set", "path.return.loss=25 %", "--json"]
-    result = run(tmp_path, *options, "--server", server, "--", *client)
-    assert result.returncode == 0, result.stderr
-    record = paceline.Run.read(tmp_path / "record")
+    record, _ = uploaded(tmp_path, "path.return.loss=25 %")
     assert [(name, rate) for name, rate, _ in record.links] == [
         ("bottleneck", 20_000_000),
         ("bottleneck return", 4_000_000),

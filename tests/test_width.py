@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shlex
@@ -18,8 +17,7 @@ from typing import IO, Any
 import pytest
 
 import paceline
-from conftest import Command
-from paceline import _paceline
+from conftest import Command, lacking
 from paceline.cli import _parts, console, verbs
 from verbs import prepare
 
@@ -163,9 +161,8 @@ def test_both_sides_of_a_transfer_fit(
 def test_the_summary_of_programs_fits(
     cli: Command, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    report = json.loads(_paceline.doctor(True, lambda _: None))
-    if any(check["state"] == "missing" for check in report["checks"]):
-        pytest.skip("this machine cannot emulate")
+    if why := lacking():
+        pytest.skip(f"this machine cannot emulate: {why}")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(place)
     client = "import urllib.request as u; u.urlopen('http://server/one.toml').read()"
