@@ -22,7 +22,7 @@ from cyclopts.exceptions import (
 
 from paceline import memory
 from paceline.cli import console, streams, verbs
-from paceline.cli.app import app
+from paceline.cli.app import app as root
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import PacelineError, is_interrupted
 from paceline.guests import choose as choose_guests
@@ -72,18 +72,17 @@ def _usage(error: CycloptsError) -> Failure:
 def _several(verb: str, error: CycloptsError) -> str | None:
     """Return the option of a command line that takes all values that follow, if there is one."""
     several = [n for one in _arguments(verb) if one.parameter.consume_multiple for n in one.names]
-    given = error.root_input_tokens or ()
-    return next((token for token in given if token in several), None)
+    return next((token for token in (error.root_input_tokens or ()) if token in several), None)
 
 
 def _app(verb: str) -> App:
     """Return the command of a verb, or of a part of one: `vm prepare`."""
-    return reduce(App.__getitem__, verb.split(), app)
+    return reduce(App.__getitem__, verb.split(), root)
 
 
 def _arguments(verb: str) -> ArgumentCollection:
     """Return the arguments and options of a verb."""
-    return _app(verb).assemble_argument_collection(default_parameter=app.default_parameter)
+    return _app(verb).assemble_argument_collection(default_parameter=root.default_parameter)
 
 
 def _called(tokens: Sequence[str]) -> str:
@@ -100,7 +99,7 @@ def _parts(verb: str) -> list[str]:
 def _ordered(tokens: list[str]) -> list[str]:
     """Return a command line with the part of its verb before all options."""
     verb = tokens[0]
-    if verb not in verbs.VERBS or verb not in app:
+    if verb not in verbs.VERBS or verb not in root:
         return tokens
     parts = [name.partition(" ")[2] for name in _parts(verb)]
     first = next((nth for nth, token in enumerate(tokens) if token in parts), 0)
@@ -172,8 +171,7 @@ def _signals() -> Iterator[list[int]]:
     ours = []
     if threading.current_thread() is threading.main_thread():
         # A signal that is ignored, as under nohup, stays ignored.
-        numbers = (signal.SIGTERM, signal.SIGHUP)
-        ours = [n for n in numbers if signal.getsignal(n) == signal.SIG_DFL]
+        ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
     for number in ours:
         signal.signal(number, end)
     try:
@@ -209,7 +207,7 @@ def _main(tokens: list[str]) -> int:
         tokens = tokens or ["--help"]
         verbs.load(tokens)
         tokens = _ordered(tokens)
-        command, bound, _ = app.parse_args(tokens, console=console.stdout())
+        command, bound, _ = root.parse_args(tokens, console=console.stdout())
         _obey(bound.arguments, tokens)
         code = command(*bound.args, **bound.kwargs)
         with streams.output():

@@ -77,8 +77,7 @@ def parted(*, help_epilogue: str) -> Callable[[Callable[[], None]], App]:
     """
 
     def made(verb: Callable[[], None]) -> App:
-        help_ = inspect.getdoc(verb)
-        parts = App(name=verb.__name__, help=help_, help_epilogue=help_epilogue)
+        parts = App(name=verb.__name__, help=inspect.getdoc(verb), help_epilogue=help_epilogue)
         parts.default_parameter = app.default_parameter
 
         @parts.default

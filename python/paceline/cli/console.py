@@ -230,8 +230,7 @@ def show(*shown: str | Table | Callable[[], object]) -> None:
 
 def print_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout."""
-    plain = not _is_unicode()
-    text = json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=plain)
+    text = json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=not _is_unicode())
     with streams.output():
         print(UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text))  # noqa: T201
 

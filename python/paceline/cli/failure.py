@@ -81,17 +81,11 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
 
     def as_json(self) -> answers.Error:
         """Return the object that ``--json`` prints."""
-        error: answers.Error = {
-            "kind": self.kind,
-            "message": self.message,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "hint": self.hint,
-        }
+        keys = ("kind", "message", "file", "line", "column", "hint")
+        error: Any = {key: getattr(self, key) for key in keys}
         if len(self.diagnostics) > 1:
             error["all"] = self.diagnostics
-        return error
+        return error  # type: ignore[no-any-return]
 
 
 @contextmanager

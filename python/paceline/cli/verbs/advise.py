@@ -14,19 +14,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from paceline import answers, guests, shipped, store
+from paceline.cli import app as shared
 from paceline.cli import console, files
-from paceline.cli.app import (
-    FILE,
-    Controllers,
-    Force,
-    Jobs,
-    Json,
-    Memory,
-    Quiet,
-    app,
-    bounded,
-    examples,
-)
+from paceline.cli.app import app, examples
 from paceline.cli.failure import Failure, failing
 from paceline.cli.verbs.fit import described, show
 from paceline.kernel.controller import NAME
@@ -37,6 +27,7 @@ from paceline.show import path
 from paceline.study import advise as study
 from paceline.study import fit
 
+_paths = shared.bounded(10, 1000, "from 10 to 1000")
 #: How Linux is told to use a controller.
 _SYSCTL = "sudo sysctl -w net.ipv4.tcp_congestion_control="
 _SET = {
@@ -66,20 +57,20 @@ class Options:
     for_: Annotated[study.Aim | None, Parameter(name="--for")] = None
     """The aim of the recommendation. Default: throughput; the output then also names the best
     controllers for the other aims."""
-    paths: Annotated[int, Parameter(validator=bounded(10, 1000, "from 10 to 1000"))] = study.PATHS
+    paths: Annotated[int, Parameter(validator=_paths)] = study.PATHS
     """Number of random paths to draw from the intervals of the fit."""
     sender: str | None = None
     """The controller that the recorded flows used, if the recording does not name it. Default: the
     controller that the packets identify."""
-    out: Annotated[Path | None, FILE] = None
+    out: Annotated[Path | None, shared.FILE] = None
     """Page to write. Default: NAME-advice.html in the current folder or, if that page exists,
     NAME-advice-2.html and so on."""
-    controllers: Controllers = None
-    force: Force = False
-    jobs: Jobs = None
-    quiet: Quiet = False
-    memory: Memory = None
-    json: Json = False
+    controllers: shared.Controllers = None
+    force: shared.Force = False
+    jobs: shared.Jobs = None
+    quiet: shared.Quiet = False
+    memory: shared.Memory = None
+    json: shared.Json = False
 
 
 @app.command(

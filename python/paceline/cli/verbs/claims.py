@@ -11,18 +11,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from paceline import shipped, store
+from paceline.cli import app as shared
 from paceline.cli import console
-from paceline.cli.app import (
-    Backend,
-    Controllers,
-    Json,
-    Memory,
-    Quiet,
-    Seeds,
-    app,
-    examples,
-    positive,
-)
+from paceline.cli.app import app, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.names import nearest
 from paceline.reading import read_text, toml
@@ -44,23 +35,23 @@ class Options:
     mutants: bool = False
     """Run each claim and its mutants. A mutant consists of the same runs without the claim's
     subject, and must fail. A mutant that does not fail survives."""
-    seeds: Seeds = None
+    seeds: shared.Seeds = None
     quick: bool = False
     """Run a shorter form of each claim: fewer seeds and shorter runs."""
     out: Path | None = None
     """Folder for a report: a page, plots and data."""
     claims: Path | None = None
     """File or folder of claims. Default: ./claims, or the shipped claims."""
-    backend: Backend = "sim"
+    backend: shared.Backend = "sim"
     """Which claims to run: simulated claims (sim), or claims that need a kernel's TCP in real time
     (emu) or in virtual time (vm)."""
-    jobs: Annotated[int | None, Parameter(validator=positive)] = None
+    jobs: Annotated[int | None, Parameter(validator=shared.positive)] = None
     """Maximum number of threads, and of parallel emulated runs. Default: one thread and four
     emulated runs per core."""
-    controllers: Controllers = None
-    memory: Memory = None
-    json: Json = False
-    quiet: Quiet = False
+    controllers: shared.Controllers = None
+    memory: shared.Memory = None
+    json: shared.Json = False
+    quiet: shared.Quiet = False
 
 
 @app.command(
@@ -211,8 +202,7 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
     summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
     form = f"; {NOT_QUOTED}" if options.quick else ""
     some = "1 mutant" if len(results) == 1 else f"{len(results)} mutants"
-    rows = [mutant.as_json() for mutant in results]
-    value = {"mutants": rows, "quick": options.quick}
+    value = {"mutants": [mutant.as_json() for mutant in results], "quick": options.quick}
     console.answer(value, table, f"{some}: {summary or 'none'} (each must fail){form}")
     bad = any(mutant.outcome in ("survives", "error") for mutant in results)
     return Exit.EXPECTATION_FAILED if bad else Exit.OK

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count, zip_longest
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from cyclopts import Parameter
 
@@ -26,6 +26,7 @@ from paceline.study.conformance.departure import Stay, departure, stays
 from paceline.study.conformance.reference import PREFIX, run
 from paceline.study.sweep import Sweep
 
+Findings: TypeAlias = Sequence[Finding]
 #: Verdicts in the order in which findings are shown.
 _ORDER: tuple[answers.Verdict, ...] = get_args(answers.Verdict)
 #: At 100 %, every difference would be ignored.
@@ -201,9 +202,7 @@ def _by(folder: str, options: Options) -> None:
     console.answer(answer, show)
 
 
-def _sentence(
-    old: Subject, new: Subject, findings: Sequence[Finding], metrics: Sequence[str]
-) -> str:
+def _sentence(old: Subject, new: Subject, findings: Findings, metrics: Sequence[str]) -> str:
     """Return a sentence with the result of a comparison."""
     by_word: dict[str, list[str]] = {}
     words = ("better", "worse", "same", "untested")
@@ -226,9 +225,7 @@ def _sentence(
     return f"{new.name} against {old.name}, over {count} pairs: {'; '.join(parts)}."
 
 
-def _show(
-    old: str, new: str, findings: Sequence[Finding], notes: Sequence[str], options: Options
-) -> None:
+def _show(old: str, new: str, findings: Findings, notes: Sequence[str], options: Options) -> None:
     chosen = [f for f in findings if options.everything or f.verdict != "same"]
     chosen.sort(key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
     text = _markdown if options.markdown else _table
@@ -284,7 +281,7 @@ def _summary(counts: Counter[answers.Verdict], options: Options) -> str:
     return f"{counted} (tolerance {options.tolerance:g} %; 5 % level, corrected by {name})"
 
 
-def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
+def _notes(findings: Findings, differ: Sequence[str]) -> list[str]:
     """Return the notes needed to read the findings."""
     notes = _untested([f for f in findings if f.verdict == "untested"], findings)
     counts = [min(f.counts) for f in findings if f.difference is not None and f.difference.p]
@@ -304,7 +301,7 @@ def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
     return notes
 
 
-def _untested(untested: Sequence[Finding], all_: Sequence[Finding]) -> list[str]:
+def _untested(untested: Findings, all_: Findings) -> list[str]:
     """Return that differences were not tested, why, and how to."""
     if not untested:
         return []
@@ -325,7 +322,7 @@ def _untested(untested: Sequence[Finding], all_: Sequence[Finding]) -> list[str]
     return notes
 
 
-def _too_few(few: Sequence[Finding], tests: int) -> str:
+def _too_few(few: Findings, tests: int) -> str:
     """Return what some findings need for a test that can be sure among so many."""
     pairs = any(f.by_point for f in few)
     what, use = ("pairs", "more points:") if pairs else ("runs", "--repeats")
@@ -396,7 +393,7 @@ def _signed(name: str, value: float) -> str:
     return ("+" if value > 0 else "-" if value < 0 else "") + quantity(name, abs(value))
 
 
-def _table(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]) -> None:
+def _table(old: str, new: str, findings: Findings, notes: Sequence[str]) -> None:
     points = any(finding.point for finding in findings)
     if findings:
         title = f"{new} against {old}"
@@ -411,7 +408,7 @@ def _table(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]
     console.show(*notes)
 
 
-def _markdown(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]) -> None:
+def _markdown(old: str, new: str, findings: Findings, notes: Sequence[str]) -> None:
     summary, *more = notes
 
     def row(cells: Sequence[Any]) -> str:

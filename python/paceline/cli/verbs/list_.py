@@ -115,8 +115,7 @@ def _imports() -> list[dict[str, Any]]:
 
     made = [(one.name, one.summary, "scenario") for one in IMPORTS.values()]
     read = [(one.name, one.summary, "record") for one in RECORDS.values()]
-    keys = ("name", "summary", "gives")
-    return [dict(zip(keys, row, strict=True)) for row in [*made, *read]]
+    return [dict(zip(("name", "summary", "gives"), row, strict=True)) for row in [*made, *read]]
 
 
 #: What can be listed: what it is, and the entries.

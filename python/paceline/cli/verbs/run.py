@@ -11,27 +11,16 @@ from cyclopts import Parameter
 
 from paceline import shipped
 from paceline.batch import Batch
+from paceline.cli import app as shared
 from paceline.cli import console, files
-from paceline.cli.app import (
-    Backend,
-    Controllers,
-    Jobs,
-    Json,
-    Memory,
-    Quiet,
-    Set,
-    app,
-    at_most_repeats,
-    bounded,
-    examples,
-)
+from paceline.cli.app import app, examples
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import middle, show_comparison, show_result
 from paceline.errors import MemoryLimitError, RunError
 from paceline.quantities import plain, quantity
 from paceline.runs import named_scenario
 
-_seed = bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
+_seed = shared.bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
 
 
 @Parameter(name="*")
@@ -39,27 +28,27 @@ _seed = bounded(0, 2**63 - 1, "from 0 to 2^63 - 1")
 class Options:
     """The options of the command."""
 
-    backend: Backend = "sim"
+    backend: shared.Backend = "sim"
     """Simulation in virtual time (sim), or Linux's TCP in real time (emu) or in virtual time
     (vm)."""
     seed: Annotated[int | None, Parameter(validator=_seed)] = None
     """Seed of the run. Default: the scenario's seed."""
-    repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
+    repeats: Annotated[int | None, Parameter(validator=shared.at_most_repeats)] = None
     """Number of runs, with consecutive seeds that begin at --seed."""
     out: Path | None = None
     """Folder for the run. Default: runs/NAME+SETTINGS-SEED-HASH."""
-    overrides: Set = None
-    jobs: Jobs = None
-    controllers: Controllers = None
-    memory: Memory = None
+    overrides: shared.Set = None
+    jobs: shared.Jobs = None
+    controllers: shared.Controllers = None
+    memory: shared.Memory = None
     everything: Annotated[bool, Parameter(name="--all")] = False
     """Print all metrics, not only the first six."""
     report: Annotated[bool, Parameter(negative="--no-report")] = False
     """Write report.html into the run's folder."""
     force: bool = False
     """Run existing runs again, and compare the bytes."""
-    json: Json = False
-    quiet: Quiet = False
+    json: shared.Json = False
+    quiet: shared.Quiet = False
 
 
 @app.command(

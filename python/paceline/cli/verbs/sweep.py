@@ -14,19 +14,9 @@ from cyclopts import Parameter
 from paceline import store
 from paceline.batch import Outcome, Watch, ledger
 from paceline.batch.cluster import ClusterError, executor
+from paceline.cli import app as shared
 from paceline.cli import console, files
-from paceline.cli.app import (
-    Controllers,
-    Image,
-    Jobs,
-    Json,
-    Memory,
-    Quiet,
-    Set,
-    app,
-    at_most_repeats,
-    examples,
-)
+from paceline.cli.app import app, examples
 from paceline.cli.failure import Exit, Failure, failing
 from paceline.errors import ArgumentError
 from paceline.grid import read_axes
@@ -53,10 +43,10 @@ class Options:
     """Folder for the sweep. Default: runs/NAME+SETTINGS-sweep; --over and --repeats add a hash."""
     over: list[str] | None = None
     """KEY=VALUES: vary this key, instead of the keys in [sweep]. Can be repeated."""
-    repeats: Annotated[int | None, Parameter(validator=at_most_repeats)] = None
+    repeats: Annotated[int | None, Parameter(validator=shared.at_most_repeats)] = None
     """Run each point with this many consecutive seeds, starting with the first seed of the
     sweep."""
-    overrides: Set = None
+    overrides: shared.Set = None
     metrics: Annotated[list[str] | None, Parameter(name="--metric")] = None
     """A metric to compare and plot; the first metric determines the best point."""
     tables: Annotated[
@@ -68,15 +58,15 @@ class Options:
     Ray cluster."""
     address: str | None = None
     """Address of the Ray cluster. Default: start one on this machine."""
-    jobs: Jobs = None
-    controllers: Controllers = None
-    memory: Memory = None
-    format: Image = "png"
+    jobs: shared.Jobs = None
+    controllers: shared.Controllers = None
+    memory: shared.Memory = None
+    format: shared.Image = "png"
     """Format of the plots."""
     fresh: bool = False
     """Discard existing results and start over."""
-    json: Json = False
-    quiet: Quiet = False
+    json: shared.Json = False
+    quiet: shared.Quiet = False
 
 
 class _Live(Watch):
@@ -215,8 +205,7 @@ def _show(sweep: Sweep, live: _Live | None, options: Options) -> Exit:
     places = [f"Sweep:   {sweep.folder}", *(f"Picture: {path}" for path in pictures)]
     console.answer(result, lambda: _table(sweep), *places)
     if sweep.failed:
-        rows = sweep.runs.filter(sweep.runs["error"].is_not_null())
-        first = rows.row(0, named=True)
+        first = sweep.runs.filter(sweep.runs["error"].is_not_null()).row(0, named=True)
         axes = [key for axis in sweep.grid.axes for key in axis.keys]
         place = ", ".join(f"{key} {first[key]}" for key in (*axes, "seed") if key in first)
         message = f"{sweep.failed} of {len(sweep.grid)} runs failed"
