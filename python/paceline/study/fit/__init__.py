@@ -86,8 +86,7 @@ class Fit:
                 f"{why}. Of those that were tried, {self.guess} gives the nearest simulation."
             )
         if self.ack_interval is not None:
-            size = self.observed.header
-            apart = quantity("_ns", 1e9 * self.ack_interval)
+            size, apart = self.observed.header, quantity("_ns", 1e9 * self.ack_interval)
             rate = quantity("_bps", 8 * size / self.ack_interval)
             notes.append(
                 f"The return path is slow: ACKs arrive {apart} apart, however much data they cover "
@@ -98,18 +97,14 @@ class Fit:
             if one.why and (one.high is None or one.low is None):
                 notes.append(f"Of the {name} no interval is given: {one.why}.")
         if best.model.name == "none":
-            notes.append(
-                "Nothing was lost: what the path does when its queue is full is not known."
-            )
+            unknown = "what the path does when its queue is full is not known"
+            notes.append(f"Nothing was lost: {unknown}.")
         if others and others[0].distance < _alike(best.distance):
-            notes.append(
-                f"Losses of the kind {others[0].model.name!r} would explain the record about as "
-                "well."
-            )
+            kind = f"Losses of the kind {others[0].model.name!r}"
+            notes.append(f"{kind} would explain the record about as well.")
         if not best.is_near:
-            notes.append(
-                "No model reproduces this recording: do not rely on the path that was fitted."
-            )
+            warning = "do not rely on the path that was fitted"
+            notes.append(f"No model reproduces this recording: {warning}.")
         return notes
 
     def scenario(self, model: Model, scale: float = 1.0, rtt: float | None = None) -> str:
@@ -282,9 +277,7 @@ def fit(
     count = 0
     todo = list(guesses or [cc])
     for guess in todo:
-        chosen = {
-            flow: guess if not names or guess in names else names[0] for flow, names in like.items()
-        }
+        chosen = {flow: guess if guess in own or not own else own[0] for flow, own in like.items()}
         base = _base(run, observed, path, chosen, cc)
         judge = Judge(observed, path, partial(_text, base, path), progress, count, threads)
         judged = judge.judged()
@@ -296,12 +289,10 @@ def fit(
     _, guess, base, judge, judged = min(tried, key=lambda one: one[0])
     best, most = judged[0], _alike(judged[0].distance)
     known = _parameters(judge, best.model)
-    near = [(best.model, known)]
-    for one in judged[1:]:
-        if one.distance < most:
-            near.append((one.model, _parameters(judge, one.model, is_best=False)))
-    text = _text(base, path, best.model)
-    slow = ack_interval(run)
+    others = [one.model for one in judged[1:] if one.distance < most]
+    near = [(model, _parameters(judge, model, is_best=False)) for model in others]
+    near.insert(0, (best.model, known))
+    text, slow = _text(base, path, best.model), ack_interval(run)
     return Fit(observed, path, judged, known, text, base, near, senders, guess, slow)
 
 
@@ -342,9 +333,8 @@ def _parameters(judge: Judge, best: Model, *, is_best: bool = True) -> dict[str,
     backlog = path.backlog
     estimates = {"size_bytes": backlog}
     if best.name not in ("droptail", BOTH) and backlog.value is not None:
-        estimates["size_bytes"] = Estimate(
-            backlog.low, backlog.low, None, "the queue was never seen full"
-        )
+        why = "the queue was never seen full"
+        estimates["size_bytes"] = Estimate(backlog.low, backlog.low, None, why)
     if "loss_ratio" in best.parameters:
         calm = parameters.calm(observed, path)
         estimates["loss_ratio"] = parameters.probability(observed, calm | (best.name != BOTH))
@@ -357,10 +347,8 @@ def _parameters(judge: Judge, best: Model, *, is_best: bool = True) -> dict[str,
         value = best.parameters["target_s"]
         estimates["target_s"] = judge.target(best) if is_best else Estimate(value)
     if "link_bps" in best.parameters:
-        why = "nothing keeps it busy"
-        estimates["link_bps"] = Estimate(
-            best.parameters["link_bps"], path.stretches[0].rate.low, why=why
-        )
+        value, least = best.parameters["link_bps"], path.stretches[0].rate.low
+        estimates["link_bps"] = Estimate(value, least, why="nothing keeps it busy")
     return estimates
 
 
@@ -436,17 +424,13 @@ def _flows(
     origin = round(begin(run) * 1e9)
     flows: list[dict[str, Any]] = []
     pauses: list[dict[str, Any]] = []
-
-    def after(time: int) -> str:
-        return exact_time(time - origin)
-
     possible = sum(one.guess * (one.end - one.begin) for one in path.stretches) / 8
     is_limited = possible > _LIMITED * float(observed.delivered[-1])
     for row in of_use(run):
         name = controller(row["cc"], f"the flow {row['label']}", row["flow"])
         flow = {"cc": name, "ack": acks}
         if row["start_ns"] > origin:
-            flow["start"] = after(row["start_ns"])
+            flow["start"] = exact_time(row["start_ns"] - origin)
         if between := observed.flows[len(flows)].pauses:
             # An application that hands over all of its data at once does not pause.
             flow["stop"] = exact_time(observed.flows[len(flows)].end * 1e9)
@@ -458,17 +442,14 @@ def _flows(
         elif row["finish_ns"] is not None:
             flow["app"] = {"size": f"{row['goodput_bytes']} B"}
         elif row["stop_ns"] is not None:
-            flow["stop"] = after(row["stop_ns"])
+            flow["stop"] = exact_time(row["stop_ns"] - origin)
             if is_limited:
                 # When is not known; so much that another path shows, and no more.
                 flow["app"] = {"size": f"{row['goodput_bytes'] * 3 // 2} B"}
         flows.append(flow)
     times = {"duration": observed.duration, "sample_interval": observed.step}
-    return {
-        "run": {key: exact_time(time * 1e9) for key, time in times.items()},
-        "flows": flows,
-        "events": pauses,
-    }
+    lengths = {key: exact_time(time * 1e9) for key, time in times.items()}
+    return {"run": lengths, "flows": flows, "events": pauses}
 
 
 def _text(base: dict[str, Any], path: Path, model: Model) -> str:

@@ -91,9 +91,7 @@ def estimate(observed: Observed) -> Path:
     stretches: list[Stretch] = []
     is_gross = not observed.has_waits
     for _ in range(1 if is_gross else 2):
-        pieces = (
-            _trains(observed) if is_gross else list(_pieces(observed, _busy(observed, rate), rate))
-        )
+        pieces = _trains(observed) if is_gross else list(_pieces(observed, rate))
         if sum(piece.packets for piece in pieces) < PACKETS:
             break
         stretches = list(_stretches(observed, pieces))
@@ -137,9 +135,8 @@ def _base(observed: Observed, first: Stretch) -> Estimate:
         return Estimate(value, None, observed.least, why)
     if first.rate.high is None:
         return Estimate(value, low, observed.least)
-    return Estimate(
-        value, max(low, 0.0), min(value + 0.5 * (observed.least - value), observed.least)
-    )
+    high = min(value + 0.5 * (observed.least - value), observed.least)
+    return Estimate(value, max(low, 0.0), high)
 
 
 #: The share of RTTs within two packets of the minimum from which on it is that of an empty queue.
@@ -265,12 +262,11 @@ def _carried(observed: Observed, begin: float, end: float) -> float:
         return 0.0
     moved, most = observed.delivered[inside], 0.0
     slack = 4 * observed.packet * len(observed.flows)
-    width = 1
-    while width < len(inside):
-        if (width * observed.step >= 0.1 and observed.is_acknowledged) or width == len(inside) - 1:
+    last = len(inside) - 1
+    for width in (*(1 << n for n in range(last.bit_length()) if 1 << n < last), last):
+        if (width * observed.step >= 0.1 and observed.is_acknowledged) or width == last:
             gained = float(np.max(moved[width:] - moved[:-width])) - slack
             most = max(most, gained * 8 / (width * observed.step))
-        width = min(2 * width, len(inside) - 1) if width < len(inside) - 1 else len(inside)
     return most
 
 
@@ -346,8 +342,8 @@ class _Piece:
     period: int
 
 
-def _pieces(observed: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
-    for first, last in spans(busy):
+def _pieces(observed: Observed, rate: Series) -> Iterator[_Piece]:
+    for first, last in spans(_busy(observed, rate)):
         # The link may have been idle at the start of the first step.
         first += 1
         if last <= first:
@@ -397,8 +393,7 @@ def _trains(observed: Observed) -> list[_Piece]:
         order = np.argsort(paces[first:last])
         ranked = paces[first:last][order]
         total = np.concatenate([[0.0], np.cumsum(sizes[first:last][order])])
-        upper = np.searchsorted(ranked, ranked * _ALIKE, side="right")
-        weight = total[upper] - total[:-1]
+        weight = total[np.searchsorted(ranked, ranked * _ALIKE, side="right")] - total[:-1]
         enough = max(_SPACED * total[-1], _SPACED_PACKETS * observed.packet)
         heavy = np.flatnonzero((weight >= enough) & np.isfinite(ranked))
         if len(heavy) == 0 or ranked[heavy[-1]] > fastest:
@@ -407,8 +402,7 @@ def _trains(observed: Observed) -> list[_Piece]:
         within = (paces[first:last] >= low) & (paces[first:last] <= low * _ALIKE)
         moved, time = float(sizes[first:last][within].sum()), float(gaps[first:last][within].sum())
         begin = float(times[0]) + number * _BLOCK
-        count = moved / observed.packet
-        pieces.append(_Piece(begin, begin + _BLOCK, time, moved, count, number))
+        pieces.append(_Piece(begin, begin + _BLOCK, time, moved, moved / observed.packet, number))
     return pieces
 
 

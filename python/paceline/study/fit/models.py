@@ -86,21 +86,9 @@ class Traits:
 
 
 #: Differences below these do not count.
-_FLOORS = {
-    "goodput": 1e3,
-    "second": 1e3,
-    "wait_p10": 1e-3,
-    "wait_p50": 1e-3,
-    "wait_p90": 1e-3,
-    "wait_p99": 1e-3,
-    "wait_max": 1e-3,
-    "lost": 3e-4,
-    "losing": 0.01,
-    "bunching": 1.0,
-    "at_loss_p10": 1e-3,
-    "at_loss_p50": 1e-3,
-    "at_loss_p90": 1e-3,
-}
+_FLOORS = {"goodput": 1e3, "second": 1e3, "lost": 3e-4, "losing": 0.01, "bunching": 1.0}
+_FLOORS |= {f"wait_{name}": 1e-3 for name in ("p10", "p50", "p90", "p99", "max")}
+_FLOORS |= {f"at_loss_{name}": 1e-3 for name in ("p10", "p50", "p90")}
 
 
 def traits(observed: Observed) -> Traits:
@@ -272,10 +260,9 @@ class Judge:
         run(first)
         if not best:
             raise UnfitError(f"no path carries what its flows did{_why(self.text(first[0]))}")
-        if observed.losses != 0 and min(best.values()).distance > NEAR:
-            run(aqms(observed, path))
-        if observed.losses != 0 and min(best.values()).distance > NEAR:
-            run(policers(observed, path))
+        for more in (aqms, policers):
+            if observed.losses != 0 and min(best.values()).distance > NEAR:
+                run(more(observed, path))
         for factor in FACTORS:
             ahead = sorted(best.values())[:FINALISTS]
             run([model for one in ahead for model in one.model.near(factor)])
@@ -299,9 +286,7 @@ class Judge:
         calm = parameters.calm(self.observed, self.path)
         chance = parameters.probability(self.observed, calm).value
         by_queue = parameters.overflows(self.observed, self.path, chance or 0.0)
-        likely = "droptail"
-        if by_chance:
-            likely = BOTH if by_queue else "random"
+        likely = (BOTH if by_queue else "random") if by_chance else "droptail"
         return 0.0 if name == likely else 0.1
 
     def target(self, best: Model) -> Estimate:
@@ -325,13 +310,9 @@ class Judge:
                 return Estimate(None, why="too few paths with near targets can be simulated")
             targets = np.log([one.model.parameters["target_s"] for one in runs])
             statistics = [_statistics(one.observed) for one in runs]
-            inverted = [
-                _inverted(
-                    targets, np.log([one[name] for one in statistics]), math.log(target[name])
-                )
-                for name in target
-                if all(name in one for one in statistics)
-            ]
+            known = [name for name in target if all(name in one for one in statistics)]
+            logs = {name: np.log([one[name] for one in statistics]) for name in known}
+            inverted = [_inverted(targets, logs[name], math.log(target[name])) for name in known]
             middle, off = min(inverted, key=lambda one: one[1], default=(0.0, math.inf))
             if off > WIDEST:
                 return Estimate(None, why="neither waits nor losses depend on it enough")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from paceline import memory
@@ -283,14 +284,12 @@ class Observed:
         # As everywhere: payload in order, over the time in which a flow was active.
         span = max(flow.end for flow in self.flows) - min(flow.start for flow in self.flows)
         moved = sum(flow.goodput_bytes for flow in self.flows)
-        return {
-            "goodput_bps": moved * 8 / max(span, 1e-9),
-            **{
-                f"rtt_p{n}_ns": float(np.quantile(rtts, n / 100)) if len(rtts) else None
-                for n in (50, 95, 99)
-            },
-            "lost_ratio": self.lost_ratio,
+        shares = {f"rtt_p{n}_ns": n / 100 for n in (50, 95, 99)}
+        quantiles = {
+            k: float(np.quantile(rtts, s)) if len(rtts) else None for k, s in shares.items()
         }
+        goodput = moved * 8 / max(span, 1e-9)
+        return {"goodput_bps": goodput, **quantiles, "lost_ratio": self.lost_ratio}
 
     def _counted(self, counts: Sequence[Series | None]) -> Series | None:
         """Return the sum of counts; none if one of them is not known."""
@@ -444,8 +443,7 @@ def _segment(packets: pl.DataFrame, row: dict[str, Any]) -> int:
 
 def _header(payload: int) -> int:
     """Return the headers of a full packet: those that fill a usual packet, else TCP's."""
-    fill = {mtu - payload for mtu in _MTUS} & set(_HEADERS)
-    return max(fill, default=HEADER)
+    return max({mtu - payload for mtu in _MTUS} & set(_HEADERS), default=HEADER)
 
 
 def _handshake(run: Run, row: dict[str, Any], least: Series) -> float | None:
@@ -515,8 +513,8 @@ def covered(packets: pl.DataFrame, times: Series) -> Series:
     ranges: list[tuple[int, int]] = []
     # Most ACKs have no block, and then there is nothing to keep.
     ends = start + acks["len_bytes"].cast(pl.Int64).to_numpy()
-    blocks = [int(one) for one in np.flatnonzero(~is_ack)]
-    for index, at in enumerate(blocks):
+    blocks = [*map(int, np.flatnonzero(~is_ack)), len(t)]
+    for at, last in pairwise(blocks):
         low, high = int(start[at]), int(ends[at])
         before = int(total[at])
         joined = []
@@ -527,16 +525,14 @@ def covered(packets: pl.DataFrame, times: Series) -> Series:
             else:
                 low, high = min(low, one[0]), max(high, one[1])
         ranges = [*joined, (low, high)]
-        last = blocks[index + 1] if index + 1 < len(blocks) else len(t)
         beyond[at] = sum(end - max(begin, before) for begin, end in ranges if end > before)
-        if last > at + 1:
-            # The next ACKs move into the ranges.
-            for later in range(at + 1, last):
-                before = int(total[later])
-                ranges = [one for one in ranges if one[1] > before]
-                if not ranges:
-                    break
-                beyond[later] = sum(end - max(begin, before) for begin, end in ranges)
+        # The next ACKs move into the ranges.
+        for later in range(at + 1, last):
+            before = int(total[later])
+            ranges = [one for one in ranges if one[1] > before]
+            if not ranges:
+                break
+            beyond[later] = sum(end - max(begin, before) for begin, end in ranges)
     known = np.maximum.accumulate(total + beyond)
     latest = np.searchsorted(t, times, side="right") - 1
     return np.asarray(np.where(latest < 0, 0.0, known[np.maximum(latest, 0)]))
@@ -567,6 +563,5 @@ def _check_size(observed: Observed) -> None:
     if size > most:
         steps = f"{quantity('_ns', span * 1e9)} in steps of {quantity('_ns', observed.step * 1e9)}"
         what = f"samples of {steps} take {quantity('_bytes', size)} of memory"
-        raise MemoryLimitError(
-            [f"{what}; at most {quantity('_bytes', most)} may be used", "raise --memory"]
-        )
+        what += f"; at most {quantity('_bytes', most)} may be used"
+        raise MemoryLimitError([what, "raise --memory"])

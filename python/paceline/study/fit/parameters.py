@@ -92,10 +92,8 @@ def policer(observed: Observed, path: Path) -> tuple[Estimate, Estimate] | None:
     first, pairs = episodes
     begin = int(np.argmax(observed.delivered > 0))
     # To the first losses, with what passes until they are noticed.
-    last = min(
-        int(np.searchsorted(observed.grid, observed.grid[first] + observed.least)),
-        len(observed.grid) - 1,
-    )
+    noticed = int(np.searchsorted(observed.grid, observed.grid[first] + observed.least))
+    last = min(noticed, len(observed.grid) - 1)
     time = observed.grid[begin : last + 1] - observed.grid[begin]
     moved = observed.delivered[begin : last + 1]
     burst = math.inf
@@ -120,12 +118,13 @@ def policer(observed: Observed, path: Path) -> tuple[Estimate, Estimate] | None:
     high = float(_refills(observed, pairs, burst - slack)[-rank]) + grain
     off = max(value - low, high - value) / 8 * float(time[-1]) + slack
     rate = Estimate(value, low, high)
-    if not is_sure:
+    least = max(burst - off, 0.0)
+    if is_sure:
+        return rate, Estimate(burst, least, burst + off)
+    why = "the record does not show what passed before it"
+    if observed.has_begin:
         why = "the queue may have lost the first packets"
-        if not observed.has_begin:
-            why = "the record does not show what passed before it"
-        return rate, Estimate(burst, max(burst - off, 0.0), None, why)
-    return rate, Estimate(burst, max(burst - off, 0.0), burst + off)
+    return rate, Estimate(burst, least, None, why)
 
 
 #: Packets between episodes of losses from which on they show a rate, and how often
@@ -144,8 +143,7 @@ def _episodes(observed: Observed, path: Path) -> tuple[int, list[tuple[int, int]
     at = np.flatnonzero(np.diff(observed.lost) > 0) + 1
     if len(at) < 2:
         return None
-    apart = np.diff(observed.grid[at]) > 1.5 * observed.least
-    firsts = at[np.concatenate([[True], apart])]
+    firsts = at[np.concatenate([[True], np.diff(observed.grid[at]) > 1.5 * observed.least])]
     by_stretch: dict[int, list[tuple[int, int]]] = {}
     ends = [stretch.end for stretch in path.stretches[:-1]]
     for pair in pairwise(int(first) for first in firsts):
@@ -155,10 +153,11 @@ def _episodes(observed: Observed, path: Path) -> tuple[int, list[tuple[int, int]
                 by_stretch.setdefault(number, []).append(pair)
     if not by_stretch:
         return None
-    fastest = max(
-        by_stretch.values(), key=lambda pairs: np.median(_refills(observed, pairs, math.inf))
-    )
-    return int(firsts[0]), fastest
+
+    def rate(pairs: list[tuple[int, int]]) -> float:
+        return float(np.median(_refills(observed, pairs, math.inf)))
+
+    return int(firsts[0]), max(by_stretch.values(), key=rate)
 
 
 def _refills(observed: Observed, pairs: list[tuple[int, int]], burst: float) -> Series:
