@@ -224,8 +224,7 @@ def sheet(
     """Draw panels one below the other, with their backgrounds, up to a time in seconds."""
     paper = theme is not None and theme.size is not None
     with styled(theme):
-        high = 1.4 if paper else 2.0
-        figure = canvas(9, high * len(panels) + 0.6, title, theme)
+        figure = canvas(9, (1.4 if paper else 2.0) * len(panels) + 0.6, title, theme)
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         shown: list[str] = []
         for ax, (panel, bands) in zip(axes, panels, strict=True):
@@ -327,9 +326,8 @@ def _panel(
         rows = [[v or 0.0 for v in s.values] for s in panel.series]
         colours = [s.style.colour for s in panel.series]
         if rows:
-            ax.stackplot(
-                panel.times, *rows, colors=colours, alpha=0.75, edgecolor="white", linewidth=0.3
-            )
+            edge: Any = {"edgecolor": "white", "linewidth": 0.3}
+            ax.stackplot(panel.times, *rows, colors=colours, alpha=0.75, **edge)
         handles += [Patch(color=s.style.colour, alpha=0.75, label=s.label) for s in panel.series]
     else:
         right = ax.twinx() if panel.unit_right else None

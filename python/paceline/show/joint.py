@@ -17,18 +17,7 @@ from paceline.quantities import NONE, quantity, scale_of
 from paceline.runs import Run
 from paceline.show import page
 from paceline.show.palette import Style, flow_style
-from paceline.show.panels import (
-    BIN_NS,
-    BINS,
-    Panel,
-    Series,
-    Values,
-    end_of,
-    rates,
-    scaled,
-    scattered,
-    top,
-)
+from paceline.show.panels import Panel, Series, Values, bins, end_of, rates, scaled, scattered, top
 from paceline.statistics import aggregate, remarks, spread
 
 #: Maximum number of runs drawn one by one if there is no comparison.
@@ -69,7 +58,7 @@ class Joint:
         """Add a run; of its tables only the lines are kept."""
         if not self.runs:
             self.scenario = run.scenario
-            self.width = max(BIN_NS, -(-end_of(run.samples, run.queue) // BINS))
+            self.width, _ = bins(end_of(run.samples, run.queue))
         sides = list(dict.fromkeys([*self.sides, side]))
         style = flow_style(sides.index(side) if side else len(self.runs))
         lines = _lines(run, self.width)
@@ -158,8 +147,8 @@ def _lines(run: Run, width: int) -> list[Values]:
     lines: list[Values] = [[*sums] or [None] * count]
     for *_, table, column in _DRAWN[1:]:
         frame = run.samples if table == "samples" else run.queue.filter(pl.col("link") == 0)
-        bins = (pl.col("t_ns") // width).clip(0, count - 1).alias("bin")
-        means = frame.group_by(bins).agg(pl.col(column).mean()).drop_nulls()
+        nth = (pl.col("t_ns") // width).clip(0, count - 1).alias("bin")
+        means = frame.group_by(nth).agg(pl.col(column).mean()).drop_nulls()
         lines.append(scattered(means["bin"], means[column], count).to_list())
     return lines
 

@@ -105,6 +105,12 @@ def end_of(*frames: pl.DataFrame) -> int:
     return max((int(end) for end in ends if isinstance(end, int)), default=1) or 1
 
 
+def bins(end_ns: int, interval: int = 0) -> tuple[int, int]:
+    """Return how wide throughput bins are up to an end, at least an interval, and how many."""
+    width = max(BIN_NS, interval, -(-end_ns // BINS))
+    return width, max(-(-end_ns // width), 1)
+
+
 def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values:
     """Return the minimum and maximum of each of `count` buckets of `width` nanoseconds.
 
@@ -162,8 +168,7 @@ def _by_flow(values: pl.Series, flows: pl.Series, length: int) -> dict[int, pl.S
 
 def scattered(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
     """Return a column with values at some rows, and null at the others."""
-    empty = pl.repeat(None, length, dtype=values.dtype, eager=True)
-    return empty.scatter(places, values)
+    return pl.repeat(None, length, dtype=values.dtype, eager=True).scatter(places, values)
 
 
 class Sketch:
@@ -228,9 +233,7 @@ class Sketch:
         It counts what arrived, in whatever order: what the receiver hands over in order comes in
         bursts after a loss, beyond what the link can carry.
         """
-        interval = self.end_ns // max(self._rows - 1, 1)
-        width = max(BIN_NS, interval, -(-self.end_ns // BINS))
-        count = max(-(-self.end_ns // width), 1)
+        width, count = bins(self.end_ns, self.end_ns // max(self._rows - 1, 1))
         by_flow = {flow: r.to_list() for flow, r in rates(self._samples, width, count).items()}
         sent = {int(f): by_flow.get(int(f), [0.0] * count) for f in self.flows["flow"]}
         total = max((sum(row) for row in zip(*sent.values(), strict=True)), default=0.0)
@@ -324,13 +327,10 @@ class Sketch:
     def _discarded(self, name: str, frame: pl.DataFrame, place: str) -> Panel | None:
         """Packets that a link dropped and marked, if there were any."""
         columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
-        counters = [
-            (label, column) for label, column in columns if frame.height and frame[column].max()
-        ]
+        counters = [pair for pair in columns if frame.height and frame[pair[1]].max()]
         if not counters:
             return None
-        width = max(BIN_NS, -(-self.end_ns // BINS))
-        count = max(-(-self.end_ns // width), 1)
+        width, count = bins(self.end_ns)
         series = []
         for nth, (label, column) in enumerate(counters):
             grown = (
@@ -353,9 +353,8 @@ class Sketch:
         windows = [("in flight", "in_flight_bytes"), ("cwnd", "cwnd_bytes")]
         bases = self.flows.filter(pl.col("flow") == flow)["base_rtt_ns"].to_list()
         known = self._rates if self._rate else []
-        bdp = [
-            ("1 BDP", [None if r is None else r * base / 8e9 for r in known]) for base in bases[:1]
-        ]
+        windows_of = ([None if r is None else r * base / 8e9 for r in known] for base in bases[:1])
+        bdp = [("1 BDP", values) for values in windows_of]
         rate = [("link rate", known)]
         title, rates = f"Window and bytes in flight, {label}", self._rate_columns(frame)
         panels = [
@@ -478,9 +477,7 @@ class Sketch:
             return []
         changes = self._events.filter((pl.col("kind") == "state") & (pl.col("flow") == flow))
         steps = [(int(t), str(state)) for t, state in changes.select("t_ns", "detail").iter_rows()]
-        first = frame.filter(
-            pl.col("phase").is_not_null() & (pl.col("phase").cast(pl.String) != "")
-        )
+        first = frame.filter(pl.col("phase").cast(pl.String) != "")
         if not first.is_empty():
             began, state = int(first["t_ns"][0]), str(first["phase"][0])
             before = changes["from"][0] if changes.height else None
@@ -538,14 +535,13 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     The counter is read at the last sample of each bin, and what it grew by is spread over the time
     since the sample before: samples of an emulation do not fall on the bins' edges.
     """
-    bins = (pl.col("t_ns") - (start + 1)).floordiv(width).clip(-1)
+    nth = (pl.col("t_ns") - (start + 1)).floordiv(width).clip(-1)
+    first = pl.col("flow").cast(pl.Int64) * (count + 1)
     ends = (
         frame.lazy()
         .filter(pl.col("t_ns") <= start + count * width)
         # A number for each bin of each flow, beginning with the one before the start.
-        .select(
-            "t_ns", "delivered_bytes", cell=pl.col("flow").cast(pl.Int64) * (count + 1) + bins + 1
-        )
+        .select("t_ns", "delivered_bytes", cell=first + nth + 1)
         # The last sample up to the start is where the first bin begins.
         .group_by("cell")
         .agg(pl.col("t_ns").last(), pl.col("delivered_bytes").last())
@@ -560,9 +556,8 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
             .fill_null(pl.col("delivered_bytes")),
         )
         .filter(pl.col("bin") >= 0)
-        .select(
-            "flow", "bin", rate=pl.col("grown").clip(0) * 8e9 / (pl.col("t_ns") - pl.col("since"))
-        )
+        .with_columns(rate=pl.col("grown").clip(0) * 8e9 / (pl.col("t_ns") - pl.col("since")))
+        .select("flow", "bin", "rate")
         .collect()
     )
     flows = ends["flow"].unique().sort()

@@ -98,9 +98,8 @@ def _link(link: dict[str, Any]) -> list[str]:
     if isinstance(queue, dict):
         size = f"queue {queue['size']}" if "size" in queue else "queue"
         lines.append(f"{queue.get('kind', 'droptail')} {size}")
-        lines += [
-            f"{name} {_written(queue[key])}" for key, name in _MARKING.items() if key in queue
-        ]
+        marking = ((name, queue[key]) for key, name in _MARKING.items() if key in queue)
+        lines += [f"{name} {_written(value)}" for name, value in marking]
     for key, name in _IMPAIRMENTS.items():
         value = link.get(key)
         if value not in (None, "0 s", "0 ns", "0 ms", "0 %", "off", "1 packet"):

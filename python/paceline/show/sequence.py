@@ -102,8 +102,7 @@ def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
                     "choose another with --flow",
                 )
         for row in flows.iter_rows(named=True):
-            mine = packets.filter(pl.col("flow") == row["flow"])
-            trace = _trace(str(row["label"]), mine)
+            trace = _trace(str(row["label"]), packets.filter(pl.col("flow") == row["flow"]))
             if trace is not None:
                 pairs.append((run, trace))
     if not pairs:
