@@ -90,9 +90,7 @@ class _PlaceError(PacelineError):
         self, kind: str, message: str, *, hint: str, file: str, failed: bool = False
     ) -> None:
         super().__init__(message)
-        self.kind = kind
-        self.hint = hint
-        self.file = file
+        self.kind, self.hint, self.file = kind, hint, file
         #: Whether the run failed by it; otherwise the input is at fault.
         self.failed = failed
 

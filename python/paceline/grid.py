@@ -217,8 +217,7 @@ def toml(value: object, *, nested: bool = False) -> str:
 
 def _key(name: str) -> str:
     name = name.removesuffix("_")
-    bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
-    return name if bare else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def crossed(axes: Sequence[Axis]) -> Iterator[Overrides]:

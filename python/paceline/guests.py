@@ -134,10 +134,8 @@ class Guest:
             with self._library() as path:
                 return _paceline.Guest.library(self.name, file, self.sha256, path, self.which)
         except ValueError as error:
-            hint = (
-                "it takes a .py file, or a library as in paceline_controller.h or "
-                "paceline_endpoint.h"
-            )
+            headers = "paceline_controller.h or paceline_endpoint.h"
+            hint = f"it takes a .py file, or a library as in {headers}"
             raise GuestError(f"cannot use the controller {self.path}: {error}", hint) from None
 
     @contextmanager

@@ -199,13 +199,8 @@ class Bottleneck(gymnasium.Env[Array, Array]):
         state = side.states[0]
         self._is_over = bool(state)
         worth = float(side.rewards(observations)[0])
-        return (
-            observations[0],
-            worth,
-            bool(state == _TERMINATED),
-            bool(state == _TRUNCATED),
-            self._info(),
-        )
+        ends = bool(state == _TERMINATED), bool(state == _TRUNCATED)
+        return observations[0], worth, *ends, self._info()
 
     def record(self) -> Run:
         """End the episode, and return its run: complete if the end of the scenario was reached."""

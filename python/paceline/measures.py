@@ -153,6 +153,5 @@ def names(scope: str) -> KeysView[str]:
 def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:
     """Return whether all repeats gave equal values, not all null: then the seed has no effect."""
     distinct = [set(values) for values in repeats.values()]
-    return all(len(values) == 1 for values in distinct) and any(
-        values != {None} for values in distinct
-    )
+    are_equal = all(len(values) == 1 for values in distinct)
+    return are_equal and any(values != {None} for values in distinct)

@@ -37,8 +37,7 @@ def limit() -> int:
 
 def free() -> int:
     """Return the bytes that this process may still use, by its machine and its container."""
-    limits = [*_machine(), *_container(), *_process()]
-    return min(limits, default=_UNKNOWN)
+    return min([*_machine(), *_container(), *_process()], default=_UNKNOWN)
 
 
 def _machine() -> Iterator[int]:
@@ -71,8 +70,7 @@ def _left(group: Path, most: str, used: str, cache: str) -> Iterator[int]:
     numbers = [_number(group / name) for name in (most, used)]
     if numbers[0] is not None and numbers[1] is not None:
         # The inactive file cache can be freed.
-        spare = _fields(group / "memory.stat").get(cache, 0)
-        yield max(numbers[0] - numbers[1] + spare, 0)
+        yield max(numbers[0] - numbers[1] + _fields(group / "memory.stat").get(cache, 0), 0)
 
 
 def _process() -> Iterator[int]:

@@ -81,8 +81,7 @@ class Query:
         if _nesting(text) > _PARENTHESES:
             raise QueryError(f"has more than {_PARENTHESES} nested parentheses")
         try:
-            trees = sqlglot.parse(text, read=_Polars)
-            [tree] = trees
+            [tree] = sqlglot.parse(text, read=_Polars)
             if tree is None:
                 raise QueryError("is empty")
             _check(tree, tables)

@@ -75,9 +75,8 @@ def read_parquet(path: Path, **options: Any) -> pl.DataFrame:
     most = memory.limit()
     if size > most:
         what = f"{path} has {rows:,} rows, which take some {quantity('_bytes', size)} of memory"
-        raise MemoryLimitError(
-            [f"{what}; at most {quantity('_bytes', most)} may be read", "raise --memory"]
-        )
+        what += f"; at most {quantity('_bytes', most)} may be read"
+        raise MemoryLimitError([what, "raise --memory"])
     try:
         return pl.read_parquet(path, glob=False, hive_partitioning=False, **options)
     except pl.exceptions.PolarsError as error:

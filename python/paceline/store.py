@@ -132,10 +132,8 @@ class Manifest:
         """Return whether a file in the folder is unchanged since we wrote it."""
         if name not in self.files or not _inside(folder, name):
             return False
-        checksums = self.files[name]
-        return checksums is None or (
-            _is_file(folder / name) and digest(folder / name) in checksums.split()
-        )
+        checksums, path = self.files[name], folder / name
+        return checksums is None or (_is_file(path) and digest(path) in checksums.split())
 
     def write(self, folder: Path) -> None:
         """Write it into the folder."""
@@ -241,13 +239,8 @@ def claim_page(place: Path, what: str) -> None:
 
 
 #: The description of each kind of folder.
-_WORDS = {
-    "run": "run",
-    "runs": "set of runs",
-    "sweep": "sweep",
-    "page": "report",
-    "search": "search",
-}
+_WORDS = {"run": "run", "runs": "set of runs", "page": "report"}
+_WORDS |= {"sweep": "sweep", "search": "search"}
 
 
 def _taken(place: Path, message: str, kind: str) -> StoreError:
@@ -710,8 +703,7 @@ def tidy(parent: Path) -> None:
 
 
 def _tidy(parent: Path) -> None:
-    names = os.listdir(parent) if parent.is_dir() else []
-    for name in filter(_DRAFT.fullmatch, names):
+    for name in filter(_DRAFT.fullmatch, os.listdir(parent) if parent.is_dir() else []):
         with suppress(OSError), _locked(parent / name, wait=False):
             waiting = parent / name / _OLD
             for old in waiting.iterdir() if _is_folder(waiting) else ():

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from paceline import _paceline, guests
 from paceline.batch.emulated import Emulated, Room
-from paceline.batch.job import Executor, Job, Keep, Outcome, Task
+from paceline.batch.job import Executor, Job, Outcome, Task
 from paceline.batch.kept import Batch
 from paceline.batch.locally import locally
-from paceline.batch.work import Bar, Store, Watch, execute, in_notebook, outcomes
+from paceline.batch.work import Bar, Watch, execute, in_notebook, outcomes
 from paceline.controller import Controller
 from paceline.errors import within
 from paceline.runs import Overrides, Progress, Run, Scenario, load, pairs
@@ -24,10 +24,8 @@ __all__ = [
     "Emulated",
     "Executor",
     "Job",
-    "Keep",
     "Outcome",
     "Room",
-    "Store",
     "Task",
     "Watch",
     "execute",

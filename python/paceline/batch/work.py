@@ -66,8 +66,7 @@ class Bar(Watch):
         self._name, self._count = name, count
         self._state = Progress(0, 1, 0, 0, 0)
         self._last = time.monotonic()
-        display = import_module("IPython.display").display
-        self._shown = display(self, display_id=True)
+        self._shown = import_module("IPython.display").display(self, display_id=True)
 
     def progress(self, state: Progress) -> None:
         """Show it, some times a second."""

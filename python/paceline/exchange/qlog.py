@@ -24,6 +24,8 @@ from paceline.later import polars as pl
 from paceline.runs import Run, packets_of
 
 Event = tuple[int, str, dict[str, Any]]
+#: When it came, and what it covers: from the stream's start, and each block.
+Ack = tuple[int, list[tuple[int, int]]]
 
 #: Of private event schemas; the names are those of the record's columns.
 _OWN = "urn:uuid:0d1a3f7e-5b43-5f0e-9c55-2b2a6c1f7c11#paceline"
@@ -172,7 +174,7 @@ def _packets(packets: pl.DataFrame, header: int) -> Iterator[Event]:
     unacked = _Unacked()
     number = -1
     came = 0
-    ack: tuple[int, list[tuple[int, int]]] | None = None
+    ack: Ack | None = None
     columns = ("t_ns", "kind", "seq_bytes", "len_bytes")
     for t, kind, seq, length in packets.select(columns).iter_rows():
         if kind == "sack" and ack is not None:
@@ -201,9 +203,7 @@ def _packets(packets: pl.DataFrame, header: int) -> Iterator[Event]:
         yield _received(came, ack, unacked, header)
 
 
-def _received(
-    number: int, ack: tuple[int, list[tuple[int, int]]], unacked: _Unacked, header: int
-) -> Event:
+def _received(number: int, ack: Ack, unacked: _Unacked, header: int) -> Event:
     t, (total, *blocks) = ack
     data: dict[str, Any] = {
         "header": {"packet_type": "1RTT", "packet_number": number},

@@ -279,8 +279,7 @@ def _of_process(running: list[Loaded], pid: int) -> Iterator[Connection]:
             if (connection := _socket(process, number)) is None:
                 continue
             with connection:
-                states = (_state(one, connection.fileno()) for one in running)
-                for state in filter(None, states):
+                for state in filter(None, (_state(one, connection.fileno()) for one in running)):
                     try:
                         ends = connection.getsockname(), connection.getpeername()
                     except OSError:  # it is no longer connected

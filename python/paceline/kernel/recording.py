@@ -49,8 +49,7 @@ def record(name: str, port: int | None = None, duration_ns: int | None = None) -
         variables.write("recording_until", 0)
         made.take(take())
         missed = variables.read("missed") - before
-        release = os.uname().release
-        return made.finish(name, min(at, end or at), missed, release, incomplete)
+        return made.finish(name, min(at, end or at), missed, os.uname().release, incomplete)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from paceline import _paceline, answers, guests, pages, store
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, StoreError
@@ -41,6 +41,10 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
+#: The version of an entry's file, and the entry.
+_Entry: TypeAlias = tuple[tuple[int, ...], dict[str, Any]]
+
+
 class Missing(LookupError):  # noqa: N818 - it is an answer
     """A name that does not exist, or something unreadable."""
 
@@ -55,7 +59,7 @@ class Catalogue:
         self._folder = folder
         self._lock = Lock()
         #: The entry of each run and sweep by name, with the version of its file.
-        self._entries: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        self._entries: dict[str, _Entry] = {}
         self._tables: OrderedDict[tuple[str, tuple[int, ...]], OnDisk] = OrderedDict()
 
     def entries(self) -> list[dict[str, Any]]:
@@ -66,7 +70,7 @@ class Catalogue:
         return sorted(entries, key=lambda entry: (-entry["changed_ns"], entry["id"]))
 
     def _scan(self) -> None:
-        entries: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        entries: dict[str, _Entry] = {}
         with opened(self._folder) as root:
             looked = os.fwalk(".", dir_fd=root, follow_symlinks=False)
             for nth, (path, below, names, folder) in enumerate(looked):
@@ -86,9 +90,7 @@ class Catalogue:
                     break
         self._entries = entries
 
-    def _entry(
-        self, name: str, kind: str, folder: int
-    ) -> tuple[tuple[int, ...], dict[str, Any]] | None:
+    def _entry(self, name: str, kind: str, folder: int) -> _Entry | None:
         try:
             # Names that are not valid text cannot be shown on a page.
             name.encode()

@@ -145,8 +145,7 @@ def end_ns(run: Tables) -> int:
 
 def _spacing_ns(run: Tables) -> int:
     """Return the time from one row to the next, on average: the engine's sample interval."""
-    table = run.columns("queue", ("link", "t_ns"))
-    times = table.filter(pl.col("link") == 0)["t_ns"]
+    times = run.columns("queue", ("link", "t_ns")).filter(pl.col("link") == 0)["t_ns"]
     first, last = times.min(), times.max()
     if not isinstance(first, int) or not isinstance(last, int) or times.len() < 2:
         return 1

@@ -624,8 +624,7 @@ class Case:
                 pl.col("flow") >= len(flow_metrics) - count, pl.col("t_ns").is_between(first, last)
             )
             each = beside.group_by("flow").agg(goodput.max() - goodput.min())["goodput_bytes"]
-            moved = int(each.sum())
-            metrics["neighbour_bps"] = moved * 8e9 / span / count
+            metrics["neighbour_bps"] = int(each.sum()) * 8e9 / span / count
         return metrics
 
 

@@ -125,8 +125,7 @@ class TimeSeries:
         ]
         active = sum((self.t > start) & (self.t <= end) for start, end in ends)
         payload = self.row["mss_bytes"] / (self.row["mss_bytes"] + 52)
-        carried = np.diff(self.capacity, prepend=0) * payload
-        self.fair = np.cumsum(carried / np.maximum(active, 1))
+        self.fair = np.cumsum(np.diff(self.capacity, prepend=0) * payload / np.maximum(active, 1))
         self.unclean = self._unclean(text)
         # Nor is it judged while the application is the limit.
         limited = self._at(own_t, self.own["app_limited"].cast(float).to_numpy()) > 0

@@ -102,8 +102,7 @@ def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:
 
 
 def _value(row: tuple[float, ...]) -> Value:
-    ends = interval_end("low", row), interval_end("high", row)
-    return Value(statistic("mean", row), *ends, row)
+    return Value(statistic("mean", row), interval_end("low", row), interval_end("high", row), row)
 
 
 def draw(result: Result, picture: Picture) -> Figure:

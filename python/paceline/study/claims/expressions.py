@@ -306,9 +306,7 @@ class _Evaluation:
     def _conditions(self, node: ast.expr) -> Quantity:
         return self._numbers(node, are_conditions=True)
 
-    def _compare(
-        self, node: ast.expr, sides: Sequence[ast.expr], ops: Sequence[ast.cmpop]
-    ) -> Quantity:
+    def _compare(self, node: ast.expr, sides: list[ast.expr], ops: list[ast.cmpop]) -> Quantity:
         for op in ops:
             if type(op) not in _COMPARISONS:
                 raise QuantityError("compare with <, <=, > or >=")
@@ -394,6 +392,5 @@ def _point(index: ast.expr) -> slice | str:
         case ast.Constant(value=str() | int() | float() as name):
             return str(name)
         case ast.Slice(lower=lower, upper=upper, step=None):
-            ends = [None if end is None else _point(end) for end in (lower, upper)]
-            return slice(*ends)
+            return slice(*[None if end is None else _point(end) for end in (lower, upper)])
     raise QuantityError(f"cannot read the point {ast.unparse(index)!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paceline.study.claims.claim import Case
 from paceline.study.claims.expressions import Flows
 from paceline.study.claims.jobs import Record
-from paceline.study.claims.quantity import Quantity, QuantityError
+from paceline.study.claims.quantity import Axis, Quantity, QuantityError
 
 if TYPE_CHECKING:
     from paceline.query import Query
@@ -53,9 +53,7 @@ class Measured:
             seeded=True,
         )
 
-    def chosen(
-        self, points: Sequence[slice | str]
-    ) -> tuple[tuple[tuple[str, ...], ...], list[int]]:
+    def chosen(self, points: Sequence[slice | str]) -> tuple[tuple[Axis, ...], list[int]]:
         """Return the remaining axes and the rows of the chosen points."""
         if points and len(points) != len(self._axes):
             raise QuantityError(f"{len(points)} indices for {len(self._axes)} axes")

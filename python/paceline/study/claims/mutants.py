@@ -59,8 +59,7 @@ class Mutants:
         for claim in claims:
             if claim.mutants:
                 short = claim.short() if quick else claim
-                bare = Change("", "").of(short)
-                plan = plan_of(bare, self._pool, seeds, quick=quick)
+                plan = plan_of(Change("", "").of(short), self._pool, seeds, quick=quick)
                 for mutant in (m for m in claim.mutants if not (quick and m.long)):
                     changed = plan_of(mutant.of(short), self._pool, seeds, quick=quick)
                     self._plans.append((plan, mutant, changed))

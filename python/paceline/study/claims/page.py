@@ -44,8 +44,7 @@ def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -
         entry["pictures"] = behind
         rows.append({"claim": result.claim, "result": result, "pictures": drawn})
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    page = render(rows, quick=value["quick"])
-    template.write(folder, {"claims.json": text, "claims.html": page})
+    template.write(folder, {"claims.json": text, "claims.html": render(rows, quick=value["quick"])})
     return folder / "claims.html"
 
 

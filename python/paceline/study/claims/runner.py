@@ -114,8 +114,7 @@ def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> Pla
     claim = claim.short() if quick else claim
     plan = plan_of(claim, pool, seeds, quick=quick)
     for change in (*claim.choices, *claim.variants) if not plan.error else ():
-        changed = plan_of(change.of(claim), pool, seeds, quick=quick)
-        plan.changed.append((change, changed))
+        plan.changed.append((change, plan_of(change.of(claim), pool, seeds, quick=quick)))
         if change.halves and change.seeds and not quick and change.seeds not in plan.longer:
             same = Change("", "", seeds=change.seeds, halves=change.halves)
             plan.longer[change.seeds] = plan_of(same.of(claim), pool, seeds, quick=False)

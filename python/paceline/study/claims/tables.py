@@ -148,8 +148,7 @@ class Filled:
     def texts(self) -> Iterator[list[str]]:
         """Yield its rows for people."""
         for point, cells in self.rows:
-            units = self.units.values()
-            yield [*point, *(c.text(u) for c, u in zip(cells, units, strict=True))]
+            yield [*point, *(c.text(u) for c, u in zip(cells, self.units.values(), strict=True))]
 
     def beyond(self) -> list[str]:
         """Return the points beyond the bound, and by how much."""

@@ -232,8 +232,7 @@ def write(grid: Grid, folder: Path, name: str, frame: pl.DataFrame) -> None:
         place = folder / name / path / _FILE
         place.parent.mkdir(parents=True, exist_ok=True)
         # The folder's name gives what its rows have in common.
-        part = frame.filter(points.is_in(those)).drop(_hive(grid))
-        store.replace(place, store.parquet(part))
+        store.replace(place, store.parquet(frame.filter(points.is_in(those)).drop(_hive(grid))))
 
 
 def _hive(grid: Grid) -> list[str]:

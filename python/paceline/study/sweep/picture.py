@@ -228,8 +228,7 @@ class _Curves:
             turned = TURNED if self._unit is None else {}
             step = math.ceil((sum(map(len, names)) + len(names)) / room) if not turned else 1
             step = max(step, math.ceil(len(names) / 20))
-        ticks = list(self._places.values())[::step]
-        ax.set_xticks(ticks, names[::step], **turned)
+        ax.set_xticks(list(self._places.values())[::step], names[::step], **turned)
 
     def _legend(self, figure: Drawing) -> None:
         names = self._lines()

@@ -74,8 +74,7 @@ class Sweep:
                 raise ValueError(f"its metrics are {list(metrics)[:10]}")
             name, failed = str(value["scenario"]), int(value["failed"])
             overrides = tuple((str(key), str(text)) for key, text in value["overrides"])
-            grid = Grid(axes, tuple(map(int, seeds)))
-            return cls(folder, name, grid, metrics, failed, overrides)
+            return cls(folder, name, Grid(axes, tuple(map(int, seeds))), metrics, failed, overrides)
         except (KeyError, TypeError) as error:
             raise ValueError(str(error)) from error
 

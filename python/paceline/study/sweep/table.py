@@ -44,8 +44,7 @@ def write(
 def _latex(sweep: Sweep, metrics: Sequence[str], *, mean: bool) -> str:
     alone = sweep.flow_count < 2
     heads = [grid.heading(axis.name, alone=alone) for axis in sweep.grid.axes]
-    points = range(len(sweep.grid.points))
-    rows = [[*map(grid.shown, sweep.grid.place(point))] for point in points]
+    rows = [[*map(grid.shown, sweep.grid.place(point))] for point in range(len(sweep.grid.points))]
     left, sure = len(heads), False
     if not mean:
         heads.append("Seed")

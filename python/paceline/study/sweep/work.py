@@ -57,8 +57,7 @@ class Book:
 
     def add(self, number: int, outcome: Outcome) -> None:
         """Store the data of a run."""
-        tables = {} if outcome.error is not None else outcome.kept.tables
-        for name, table in tables.items():
+        for name, table in ({} if outcome.error is not None else outcome.kept.tables).items():
             place = self.folder / dataset.table(self.plan.grid, name, number)
             place.parent.mkdir(parents=True, exist_ok=True)
             store.replace(place, table)
