@@ -26,7 +26,7 @@ from paceline.query import Query
 from paceline.show.figure import Drawing, canvas, literal, styled, write
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.study.claims import Campaign, Claim, Result, find, load
-from paceline.study.claims.drawing import COLOURS, Line, lines
+from paceline.study.claims.drawing import COLOURS, Line, lines, whiskers
 from paceline.study.claims.expressions import Expression, Place
 from paceline.study.claims.measured import Measured
 from paceline.study.claims.pictures import Picture
@@ -135,14 +135,10 @@ class Panel:
         else:
             xs = list(self.points) or [float(point.split()[0]) for point in line.points]
         means = [value.mean for value in line.values]
-        ends = [
-            [max(value.mean - value.low, 0.0) for value in line.values],
-            [max(value.high - value.mean, 0.0) for value in line.values],
-        ]
         line_style: dict[str, Any] = {"marker": MARKS[index], "markersize": 4, "capsize": 2.5}
         joined = "solid" if index < 3 else (0, (2, 2))
         line_style |= {"color": colour, "linestyle": "none" if self.names else joined}
-        axes.errorbar(xs, means, yerr=ends, label=line.label, **line_style)
+        axes.errorbar(xs, means, yerr=whiskers(line.values), label=line.label, **line_style)
 
 
 def _answer(result: Result, place: Place, query: Query) -> pl.DataFrame:
@@ -192,21 +188,19 @@ def _theory(axes: Axes, result: Result) -> None:
     axes.set_ylim(1.8, 2.2)
 
 
-def _responses(peer: str) -> tuple[tuple[str, str], ...]:
-    """Return the lines of the responses to ECN beside a flow."""
-    names = {"none": "none", "alpha": "alpha", "loss": "loss", "linux": "BBRv3 (Linux)"}
-    return tuple((label, f"{case}_{peer}.share_ratio") for case, label in names.items())
+#: The responses to ECN, and Linux's rules for marks with one of them changed, by their cases.
+RESPONSES = {"none": "none", "alpha": "alpha", "loss": "loss", "linux": "BBRv3 (Linux)"}
+RULES = {
+    "linux": "BBRv3 (Linux)",
+    "quiet": "no probe at a mark",
+    "early": "UP ends at 2 % of marks",
+    "both": "both",
+}
 
 
-def _rules(peer: str) -> tuple[tuple[str, str], ...]:
-    """Return the lines of Linux's rules for marks, one of them changed, beside a flow."""
-    names = {
-        "linux": "BBRv3 (Linux)",
-        "quiet": "no probe at a mark",
-        "early": "UP ends at 2 % of marks",
-        "both": "both",
-    }
-    return tuple((label, f"{case}_{peer}.share_ratio") for case, label in names.items())
+def _beside(peer: str, cases: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the lines of cases beside a flow."""
+    return tuple((label, f"{case}_{peer}.share_ratio") for case, label in cases.items())
 
 
 #: Of the cells of fair-share pacing, every second spread of RTTs, at 125 Mbit/s.
@@ -444,9 +438,9 @@ SHEETS: dict[str, tuple[Panel, ...]] = {
             top=1.05,
         )
         for claim, peer, sweep in (
-            ("H5", "CUBIC with ECN", _responses("cubic")),
-            ("H5", "DCTCP", _responses("dctcp")),
-            ("H5-linux", "DCTCP, Linux's rules changed", _rules("dctcp")),
+            ("H5", "CUBIC with ECN", _beside("cubic", RESPONSES)),
+            ("H5", "DCTCP", _beside("dctcp", RESPONSES)),
+            ("H5-linux", "DCTCP, Linux's rules changed", _beside("dctcp", RULES)),
         )
     ),
 }

@@ -132,12 +132,6 @@ def _holder(summary: Mapping[str, Any], name: str) -> tuple[Mapping[str, Any], s
     return flows[flow[0]] if flow[0] < len(flows) else {}, flow[1]
 
 
-def is_time(name: str) -> bool:
-    """Return whether a metric is a time that a run may end before."""
-    scope, metric = scoped(name)
-    return metric in times(scope)
-
-
 @cache
 def times(scope: str) -> tuple[str, ...]:
     """Return the metrics of a run or of a flow that are times which a run may end before."""

@@ -43,7 +43,9 @@ def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Pat
     results["TCP upload sum"] = [sum(values) if values else None for values in known]
     # As Flent's own: of the streams that have a value.
     results["TCP upload avg"] = [sum(values) / len(values) if values else None for values in known]
-    results["Ping (ms) ICMP"] = _delays(run, times, int(flows["base_rtt_ns"][0]))
+    waits = _at(run.queue.filter(pl.col("link") == 0), "delay_ns", times)
+    base = int(flows["base_rtt_ns"][0])
+    results["Ping (ms) ICMP"] = [None if wait is None else (base + wait) / 1e6 for wait in waits]
     meta |= {name: {"UNITS": "Mbits/s"} for name in ("TCP upload sum", "TCP upload avg")}
     meta["Ping (ms) ICMP"] = {"UNITS": "ms"}
     seconds = [t / 1e9 for t in times]
@@ -92,11 +94,6 @@ def _rates(samples: pl.DataFrame, times: list[int]) -> list[float | None]:
     totals = pairwise(_at(samples, "delivered_bytes", times))
     grown = [None if now is None else now - (before or 0) for before, now in totals]
     return [None, *(None if bytes_ is None else bytes_ * 8e3 / _STEP_NS for bytes_ in grown)]
-
-
-def _delays(run: Run, times: list[int], base: int) -> list[float | None]:
-    delays = _at(run.queue.filter(pl.col("link") == 0), "delay_ns", times)
-    return [None if delay is None else (base + delay) / 1e6 for delay in delays]
 
 
 def _at(rows: pl.DataFrame, column: str, times: list[int]) -> list[int | None]:

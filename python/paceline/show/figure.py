@@ -55,6 +55,9 @@ SETTINGS: dict[Any, Any] = {
 #: The look of labels below a picture that have no room side by side.
 TURNED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 
+#: The place of a legend right of its picture.
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "borderaxespad": 0}
+
 #: The widths of a paper's columns in inches, as in IEEE's and ACM's templates.
 COLUMNS = {"one-column": 3.5, "two-column": 7.16}
 

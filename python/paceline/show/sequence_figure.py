@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 
 from paceline.quantities import Scale, scale_of
-from paceline.show.figure import Drawing, canvas, literal, styled
+from paceline.show.figure import BESIDE, Drawing, canvas, literal, styled
 from paceline.show.palette import NEUTRAL, flow_style
 from paceline.show.sequence import Trace, View, inside, marks, steps, strokes, traces, view_of
 
@@ -132,13 +132,8 @@ class _Diagram:
         ]
         if many:
             handles.append(Line2D([], [], linestyle="none", label=""))
-        ax.legend(
-            handles=[*handles, *(self._kinds[name] for name in _ORDER if name in self._kinds)],
-            loc="upper left",
-            bbox_to_anchor=(1.01, 1.0),
-            borderaxespad=0,
-            handlelength=1.6,
-        )
+        handles += [self._kinds[name] for name in _ORDER if name in self._kinds]
+        ax.legend(handles=handles, handlelength=1.6, **BESIDE)
 
     def _top(self) -> int:
         """Return the top of the view: the data, and the window if it is near."""

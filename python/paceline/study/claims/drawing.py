@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from paceline import _paceline, grid
 from paceline.later import polars as pl
 from paceline.show import sequence_figure
-from paceline.show.figure import TURNED, canvas, literal, plain, styled
+from paceline.show.figure import BESIDE, TURNED, canvas, literal, plain, styled
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.show.sequence import SequenceError
 from paceline.study.claims.expressions import Expression, ExpressionError, Names, Place
@@ -174,7 +174,7 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         drawn_line = axes.errorbar(
             xs,
             means,
-            yerr=_whiskers(line.values),
+            yerr=whiskers(line.values),
             color=colours[line.label],
             label=line.label,
             marker=mark,
@@ -193,10 +193,10 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     axes.set_xlabel(unit or "")
     if "y" not in picture.log:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+    axes.legend(handles=handles, **BESIDE)
 
 
-def _whiskers(values: tuple[Value, ...]) -> list[list[float]]:
+def whiskers(values: tuple[Value, ...]) -> list[list[float]]:
     """Return how far the interval extends below and above each mean."""
     return [
         [max(value.mean - value.low, 0.0) for value in values],
@@ -206,11 +206,6 @@ def _whiskers(values: tuple[Value, ...]) -> list[list[float]]:
 
 #: Maximum number of letters of labels side by side below a picture.
 _ALONG = 100
-
-
-def _letters(labels: list[str]) -> int:
-    """Return the letters that labels need if each has the width of the longest line."""
-    return len(labels) * max(len(line) for label in labels for line in label.splitlines())
 
 
 def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
@@ -228,7 +223,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
             xs,
             [value.mean for value in line.values],
             width * 0.92,
-            yerr=_whiskers(line.values),
+            yerr=whiskers(line.values),
             capsize=3,
             color=colours[line.label],
             label=line.label,
@@ -242,7 +237,8 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         axes.plot([], [], **_PUBLISHED, label="published")
     if alone:
         labels = [line.label for line in measured]
-        tick_style = TURNED if _letters(labels) > _ALONG else {}
+        longest = max(len(line) for label in labels for line in label.splitlines())
+        tick_style = TURNED if len(labels) * longest > _ALONG else {}
         axes.set_xticks(range(len(measured)), map(plain, labels), **tick_style)
         axes.grid(visible=False, axis="x")
         if published:
@@ -250,7 +246,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         return
     axes.set_xticks(range(len(groups)), map(plain, groups))
     axes.grid(visible=False, axis="x")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+    axes.legend(**BESIDE)
 
 
 def _time(result: Result, picture: Picture) -> Figure:

@@ -11,7 +11,7 @@ from typing import Any
 
 from paceline import _paceline
 from paceline.errors import ArgumentError, NotARunError
-from paceline.measures import alike, is_time, limit, names, times, value
+from paceline.measures import alike, limit, names, scoped, times, value
 from paceline.reading import read_json, read_toml
 from paceline.statistics import of_runs, text
 from paceline.study.sweep.dataset import limit_of
@@ -52,7 +52,8 @@ class Subject:
         A record that does not say how long its run could show it has no limit: it is longer than
         all others, if runs at the point have that time at all.
         """
-        if not is_time(metric):
+        scope, name = scoped(metric)
+        if name not in times(scope):
             return {}
         runs = sorted(self.points[point].items())
         some = any(value(run, metric) is not None for _, run in runs)
