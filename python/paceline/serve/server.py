@@ -537,16 +537,13 @@ class _Check(_Posted):
         text = self.scenario(self.order())
 
         def check() -> pages.Problems:
+            problems: list[pages.Trouble] = []
             try:
                 guests.check(text, "scenario.toml", (), False, "sim", files=False)
             except ScenarioError as error:
-                diagnostics = error.diagnostics
-                return {
-                    "problems": [
-                        {"message": d.message, "line": d.line, "hint": d.hint} for d in diagnostics
-                    ]
-                }
-            return {"problems": []}
+                for one in error.diagnostics:
+                    problems.append({"message": one.message, "line": one.line, "hint": one.hint})
+            return {"problems": problems}
 
         await self.send_json(await self.work(check))
 
