@@ -8,16 +8,7 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from paceline.errors import (
-    Diagnostic,
-    FileError,
-    MemoryLimitError,
-    NotARunError,
-    PacelineError,
-    ScenarioError,
-    StoreError,
-    UnavailableError,
-)
+from paceline import errors
 
 if TYPE_CHECKING:
     from paceline import answers
@@ -54,20 +45,20 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
     diagnostics: list[answers.Problem] = field(default_factory=list)
 
     @classmethod
-    def of(cls, error: PacelineError) -> Failure:
+    def of(cls, error: errors.PacelineError) -> Failure:
         """Return the failure that an error of the package is on the command line."""
         hint = getattr(error, "hint", None)
         match error:
-            case ScenarioError():
+            case errors.ScenarioError():
                 return _of_scenario(error)
-            case StoreError() | FileError():
+            case errors.StoreError() | errors.FileError():
                 code = Exit.RUN_FAILED if error.failed else Exit.BAD_INPUT
                 return cls(error.kind, str(error), hint=hint, file=error.file, code=code)
-            case UnavailableError():
+            case errors.UnavailableError():
                 return cls("unavailable", str(error), hint=hint, code=Exit.UNAVAILABLE)
-            case MemoryLimitError():
+            case errors.MemoryLimitError():
                 return cls("memory", str(error), hint=hint, code=Exit.RUN_FAILED)
-            case NotARunError():
+            case errors.NotARunError():
                 return cls("not-a-run", str(error), hint="`paceline run` makes runs")
         return cls("bad-input", str(error), hint=hint)
 
@@ -90,7 +81,7 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
 
 @contextmanager
 def failing(
-    errors: type[Exception] | tuple[type[Exception], ...],
+    kinds: type[Exception] | tuple[type[Exception], ...],
     kind: str,
     hint: str | None = None,
     *,
@@ -104,19 +95,19 @@ def failing(
     """
     try:
         yield
-    except errors as error:
+    except kinds as error:
         advice = hint or getattr(error, "hint", None)
         message = f"{what}: {error}" if what else str(error)
         raise Failure(kind, message, hint=advice, file=file, code=code) from error
 
 
-def _problem(diagnostic: Diagnostic) -> answers.Problem:
+def _problem(diagnostic: errors.Diagnostic) -> answers.Problem:
     problem: Any = asdict(diagnostic)
     del problem["rendered"]
     return problem  # type: ignore[no-any-return]
 
 
-def _of_scenario(error: ScenarioError) -> Failure:
+def _of_scenario(error: errors.ScenarioError) -> Failure:
     first = error.diagnostics[0]
     failure = Failure(first.kind, first.message, first.hint, first.file, first.line, first.column)
     failure.rendered = "\n\n".join(d.rendered for d in error.diagnostics)

@@ -10,16 +10,9 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paceline import _paceline, guests, memory, store
+from paceline import _paceline, errors, guests, memory, store
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure, failing
-from paceline.errors import (
-    ArgumentError,
-    CaptureError,
-    MemoryLimitError,
-    NotARunError,
-    UnavailableError,
-)
 from paceline.grid import Axis, places
 from paceline.measures import all_named
 from paceline.names import did_you_mean
@@ -43,7 +36,7 @@ def references(names: Sequence[str]) -> list[Reference]:
     from paceline.study.conformance.reference import chosen
 
     hint = "run it elsewhere: this folder's conformance/ replaces the references of the package"
-    with failing(ArgumentError, "unknown-name"), failing(CaseError, "bad-case", hint):
+    with failing(errors.ArgumentError, "unknown-name"), failing(CaseError, "bad-case", hint):
         return chosen(names)
 
 
@@ -96,7 +89,7 @@ def _plain(text: str) -> object:
 
 def known_metrics(names: Iterable[str] | None, flows: int | None = None) -> list[str]:
     """Return metrics' names in full; check, before any work, that they and their flows exist."""
-    with failing(ArgumentError, "unknown-metric"):
+    with failing(errors.ArgumentError, "unknown-metric"):
         return all_named(names or (), flows)
 
 
@@ -125,7 +118,7 @@ def plan(
 
 def running(path: str) -> AbstractContextManager[None]:
     """Name what is run, a file or a verb, if the machine lacks something for it."""
-    return failing(UnavailableError, "unavailable", file=path, code=Exit.UNAVAILABLE)
+    return failing(errors.UnavailableError, "unavailable", file=path, code=Exit.UNAVAILABLE)
 
 
 def afford_results(runs: int, flows: int, path: str) -> None:
@@ -238,7 +231,7 @@ def sweep(folder: str) -> Sweep | None:
         return None
     from paceline.study.sweep import Sweep
 
-    with failing(NotARunError, "not-a-run", "run the sweep again", file=folder):
+    with failing(errors.NotARunError, "not-a-run", "run the sweep again", file=folder):
         return Sweep.read(folder)
 
 
@@ -255,7 +248,7 @@ def recording(name: str) -> Run:
     if name.endswith(".toml"):
         result_folder(name)
     hint = "name a run's folder, or a capture (pcap, pcapng), a qlog, iperf3's JSON or Flent data"
-    with failing(CaptureError, "not-a-recording", hint, what=name, file=name):
+    with failing(errors.CaptureError, "not-a-recording", hint, what=name, file=name):
         return Run.capture(name)
 
 
@@ -270,9 +263,9 @@ def read_run(folder: str) -> Run:
         hint = f"`report` draws it, `export` writes tables, `paceline compare {folder} --by KEY`"
         raise Failure("not-a-run", f"{folder} is a sweep, not a run", hint=hint, file=folder)
     try:
-        with failing(MemoryLimitError, "memory", file=folder):
+        with failing(errors.MemoryLimitError, "memory", file=folder):
             return Run.read(path)
-    except NotARunError as error:
+    except errors.NotARunError as error:
         message = str(error) if folder in str(error) else f"{folder}: {error}"
         hint = "name the folder that `paceline run` wrote"
         # `export` writes a qlog into a folder, a file each flow.

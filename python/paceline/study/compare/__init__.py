@@ -9,19 +9,11 @@ from dataclasses import dataclass, replace
 from paceline import answers
 from paceline.errors import PacelineError
 from paceline.measures import all_named, higher_is_better
-from paceline.study.compare.statistics import (
-    Difference,
-    benjamini_hochberg,
-    decidable,
-    holm,
-    paired,
-    ratios,
-    survival,
-    unpaired,
-)
+from paceline.study.compare import statistics
+from paceline.study.compare.statistics import Difference
 from paceline.study.compare.subjects import Subject, Values
 
-CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
+CORRECTIONS = {"holm": statistics.holm, "bh": statistics.benjamini_hochberg}
 
 
 class Incomparable(PacelineError):  # noqa: N818 - it says what two things are
@@ -172,7 +164,7 @@ def _adjusted(
 ) -> list[tuple[Difference | None, float | None]]:
     """Return differences and their probabilities, both corrected for all that can be tested."""
     tests = [(n, d) for n, d in enumerate(differences) if d is not None and d.p is not None]
-    able = [tests[n] for n in decidable([difference.least for _, difference in tests], level)]
+    able = [tests[n] for n in statistics.decidable([d.least for _, d in tests], level)]
     raw = [difference.p or 0.0 for _, difference in able]
     adjusted = {nth: p for (nth, _), p in zip(able, correct(raw), strict=True)}
     corrected: list[tuple[Difference | None, float | None]] = []
@@ -216,18 +208,18 @@ def _difference(
             for values, longer in ((before, longer_before), (after, longer_after))
         ]
         if all(sides):
-            return survival(*([side[:1] for side in sides] if single else sides))
+            return statistics.survival(*([side[:1] for side in sides] if single else sides))
     if not before or not after:
         return None
     olds, news = list(before.values()), list(after.values())
     if single:
-        return unpaired(olds[:1], news[:1])
+        return statistics.unpaired(olds[:1], news[:1])
     if before.keys() != after.keys():
-        return unpaired(olds, news)
+        return statistics.unpaired(olds, news)
     news = [after[seed] for seed in before]
     if alike or min(*olds, *news) <= 0:
-        return paired(olds, news, alike=alike)
-    return ratios(olds, news)
+        return statistics.paired(olds, news, alike=alike)
+    return statistics.ratios(olds, news)
 
 
 def _verdict(finding: Finding, tolerance: float, level: float) -> answers.Verdict:
