@@ -212,22 +212,60 @@ impl<P> PartialEq for Straggler<P> {
 impl<P> Eq for Straggler<P> {}
 
 /// The first multiple of `slot` at or after `at`; `at` itself without slots.
-pub(crate) fn next_slot(at: Instant, slot: Duration) -> Instant {
+fn next_slot(at: Instant, slot: Duration) -> Instant {
     match at.as_nanos().checked_rem(slot.as_nanos()) {
         None | Some(0) => at,
         Some(past) => at + (slot - Duration::from_nanos(past)),
     }
 }
 
+/// When a link lets departing packets go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grants {
+    /// Requests and grants are at its multiples.
+    pub(crate) slot: Duration,
+    /// How long after a request its grant is, if not zero.
+    pub(crate) delay: Duration,
+    /// The grant of the last packet that has been planned, and of the last that has departed.
+    planned: Instant,
+    departed: Instant,
+}
+
+impl Grants {
+    /// Whether packets leave as they depart.
+    pub(crate) fn is_none(&self) -> bool {
+        self.slot.max(self.delay) == Duration::ZERO
+    }
+
+    /// When a packet leaves that is planned to depart `at` this time.
+    pub(crate) fn plan(&mut self, at: Instant) -> Instant {
+        next_grant(at, self.slot, self.delay, &mut self.planned)
+    }
+
+    /// A packet has departed `at` this time.
+    #[inline(always)]
+    pub(crate) fn on_departure(&mut self, at: Instant) {
+        if self.delay > Duration::ZERO {
+            self.grant(at);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grant(&mut self, at: Instant) {
+        next_grant(at, self.slot, self.delay, &mut self.departed);
+    }
+
+    /// Discards the plan for the packets that have not departed.
+    pub(crate) fn discard_plan(&mut self) {
+        self.planned = self.departed;
+    }
+}
+
 /// When a packet that is ready `at` a time is granted its transmission, `delay` after the request;
 /// `latest` is the grant of the packet before. Requests and grants are at multiples of `slot`, and
 /// what comes while one is pending is requested with the transmission that it grants.
-pub(crate) fn next_grant(
-    at: Instant,
-    slot: Duration,
-    delay: Duration,
-    latest: &mut Instant,
-) -> Instant {
+fn next_grant(at: Instant, slot: Duration, delay: Duration, latest: &mut Instant) -> Instant {
     let request = next_slot(at, slot);
     if delay == Duration::ZERO {
         return request;

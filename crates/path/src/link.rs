@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use paceline_units::{AckFilter, Bytes, Duration, Gain, Hold, Instant, Loss, Rate, Rng};
 
 use crate::ack_filter::{Header, Thinning, redundant};
-use crate::impair::{Chance, Late, LossState, TokenBucket, next_grant};
+use crate::impair::{Chance, Grants, Late, LossState, TokenBucket};
 use crate::packet::{Backlog, Counters, DropCause, Packet, QueueLimit, Verdict};
 use crate::queue::{AnyDiscipline, AnyEarly, Arrival, DroppedPacket, Signal, Sink, transmissions};
 use crate::service::{Server, Service};
@@ -69,12 +69,7 @@ pub struct Link<P> {
     reorder_delay: Duration,
     jitter: Duration,
     jitter_rng: Rng,
-    /// Departing packets wait for the next multiple of this.
-    slot: Duration,
-    /// Then they wait this long for a grant, if not zero.
-    grant_delay: Duration,
-    /// The grant of the last packet that has been planned, and of the last that has departed.
-    granted: [Instant; 2],
+    grants: Grants,
     policer: Option<TokenBucket>,
     /// Which ACKs do not reach the queue.
     thinning: Thinning,
@@ -123,9 +118,7 @@ impl<P: Packet + Clone> Link<P> {
             reorder_delay: Duration::ZERO,
             jitter: Duration::ZERO,
             jitter_rng: Rng::new(config.seed ^ JITTER_STREAM),
-            slot: Duration::ZERO,
-            grant_delay: Duration::ZERO,
-            granted: [Instant::ZERO; 2],
+            grants: Grants::default(),
             policer: None,
             thinning: Thinning::default(),
             ack_filter: AckFilter::Off,
@@ -149,8 +142,7 @@ impl<P: Packet + Clone> Link<P> {
     fn settle(&mut self) {
         let unharmed = self.loss.is_none() && self.duplicate.is_none() && self.reorder.is_none();
         let unscripted = self.scripted_drops == 0 && self.scripted_holds.is_empty();
-        let waits = [self.jitter, self.slot, self.grant_delay];
-        let steady = waits == [Duration::ZERO; 3];
+        let steady = self.jitter == Duration::ZERO && self.grants.is_none();
         let fifo = self.discipline.is_none() && self.policer.is_none() && self.thinning.every <= 1;
         self.is_plain = unharmed && unscripted && steady && fifo;
     }
@@ -511,10 +503,7 @@ impl<P: Packet + Clone> Link<P> {
             Some(departed) => self.departed = departed,
             None => {
                 self.backlog -= u64::from(entry.packet.size());
-                if self.grant_delay > Duration::ZERO {
-                    let latest = &mut self.granted[1];
-                    next_grant(entry.departure, self.slot, self.grant_delay, latest);
-                }
+                self.grants.on_departure(entry.departure);
             }
         }
         Some(entry)
@@ -565,7 +554,7 @@ impl<P: Packet + Clone> Link<P> {
             Some(last) => self.entries[last].arrival,
             None => Instant::ZERO,
         };
-        self.granted[0] = self.granted[1];
+        self.grants.discard_plan();
     }
 
     /// Recomputes the arrival times of packets that have not departed.
@@ -678,17 +667,14 @@ impl<P: Packet + Clone> Link<P> {
     #[inline(never)]
     fn depart(&mut self, now: Instant) {
         self.departs_from = Instant::MAX;
-        for entry in self.entries.range(self.departed..) {
+        while let Some(entry) = self.entries.get(self.departed) {
             if entry.departure > now {
                 self.departs_from = entry.departure;
                 break;
             }
             self.backlog -= u64::from(entry.packet.size());
             self.departed += 1;
-            if self.grant_delay > Duration::ZERO {
-                let latest = &mut self.granted[1];
-                next_grant(entry.departure, self.slot, self.grant_delay, latest);
-            }
+            self.grants.on_departure(entry.departure);
         }
     }
 
@@ -755,9 +741,8 @@ impl<P: Packet + Clone> Link<P> {
             return Instant::MAX;
         }
         let mut leaves = departure;
-        if !self.is_plain && self.slot.max(self.grant_delay) > Duration::ZERO {
-            let latest = &mut self.granted[0];
-            leaves = next_grant(departure, self.slot, self.grant_delay, latest);
+        if !self.is_plain && !self.grants.is_none() {
+            leaves = self.grants.plan(departure);
         }
         let mut arrival = leaves + self.delay;
         if !self.is_plain && self.jitter > Duration::ZERO {

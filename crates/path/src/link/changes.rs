@@ -71,7 +71,7 @@ impl<P: Packet + Clone> Link<P> {
     /// zero turns this off.
     pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
         self.advance(now);
-        self.slot = slot;
+        self.grants.slot = slot;
         self.settle();
         self.plan_arrivals();
     }
@@ -80,7 +80,7 @@ impl<P: Packet + Clone> Link<P> {
     /// this off.
     pub fn set_grant_delay(&mut self, now: Instant, delay: Duration) {
         self.advance(now);
-        self.grant_delay = delay;
+        self.grants.delay = delay;
         self.settle();
         self.plan_arrivals();
     }
