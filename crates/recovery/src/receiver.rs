@@ -184,7 +184,8 @@ impl Receiver {
     /// The short form of [`Self::before_segment`] and [`Self::on_segment`]: the acknowledgment, if
     /// any, of the next segment in sequence where nothing is out of order. None, and nothing is
     /// done, for any other segment.
-    #[inline]
+    // Always inlined: a call costs more than most of its work.
+    #[inline(always)]
     pub fn on_next(&mut self, now: Instant, segment: &Segment) -> Option<Option<PlainAck>> {
         let turns = self.pending > 0 && self.marks.turns(segment);
         let calm = !turns && self.compression.until.is_none();

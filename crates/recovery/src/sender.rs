@@ -291,16 +291,16 @@ impl<C: Controller> Sender<C> {
         })
     }
 
-    /// The short form: the new segments that window and pacer allow while all that was sent is in
-    /// flight and nothing else is to be done.
+    /// The short form: the new segments that window and pacer allow while nothing else is to be sent.
     #[inline]
     fn burst_of_new(&mut self, now: Instant) -> Option<Burst> {
         let calm = self.urgent == Urgent::Nothing
-            && self.state == CaState::Open
+            && self.withheld() == 0
             && self.prr.is_none()
             && self.rto.is_some()
             && self.board.is_calm()
-            && self.frto.new_segments().is_none();
+            && self.frto.new_segments().is_none()
+            && (self.config.recovery, self.state) != (Recovery::Sack, CaState::Recovery);
         let special =
             self.config.tso_defer || self.config.push || self.config.recovery == Recovery::Linux;
         let mut in_flight = self.board.in_flight();
@@ -553,23 +553,11 @@ impl<C: Controller> Sender<C> {
     }
 
     /// One segment always fits into an empty pipe: below a window of one segment, the pacer limits
-    /// sending. Without limited transmit (RFC 3042), SACKed data leaves the pipe only when
-    /// something is declared lost; with it and without SACK, each of the first two duplicates
-    /// allows one segment.
+    /// sending.
     fn window_allows(&self, next: Next) -> bool {
         let in_flight = self.board.in_flight();
-        let withheld = match self.state {
-            CaState::Disorder if !self.config.limited_transmit => {
-                self.board.sacked_bytes() + self.board.duplicates()
-            }
-            CaState::Disorder => {
-                let two = 2 * u64::from(self.config.mss);
-                self.board.duplicates().saturating_sub(two)
-            }
-            _ => 0,
-        };
         let after = in_flight.saturating_add(u64::from(next.len()));
-        in_flight == 0 || after.saturating_add(withheld) <= self.window()
+        in_flight == 0 || after.saturating_add(self.withheld()) <= self.window()
     }
 
     fn quantum(&self) -> Bytes {

@@ -305,6 +305,23 @@ impl<C: Controller> Sender<C> {
             && self.board.in_flight() < self.window()
     }
 
+    /// What left the pipe and does not make room. Without limited transmit (RFC 3042), SACKed data
+    /// does only when something is declared lost; with it and without SACK, each of the first two
+    /// duplicates allows one segment.
+    #[inline]
+    pub(super) fn withheld(&self) -> u64 {
+        match self.state {
+            CaState::Disorder if !self.config.limited_transmit => {
+                self.board.sacked_bytes() + self.board.duplicates()
+            }
+            CaState::Disorder => {
+                let two = 2 * u64::from(self.config.mss);
+                self.board.duplicates().saturating_sub(two)
+            }
+            _ => 0,
+        }
+    }
+
     #[inline]
     pub(super) fn cwnd_limited(&self) -> bool {
         let ssthresh = self.outputs.ssthresh.map(Bytes::get);
