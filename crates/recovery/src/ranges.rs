@@ -20,6 +20,14 @@ impl Ranges {
         if block.start >= block.end {
             return block;
         }
+        // Mostly the highest range grows.
+        if let Some(last) = self.ranges.back_mut()
+            && last.end == block.start
+        {
+            last.end = block.end;
+            fresh(block);
+            return *last;
+        }
         let from = self.ranges.partition_point(|range| range.end < block.start);
         let mut merged = block;
         let mut next = block.start;

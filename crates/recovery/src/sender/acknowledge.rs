@@ -549,9 +549,11 @@ impl<C: Controller> Sender<C> {
         let mut fresh = std::mem::take(&mut self.fresh);
         let sent = self.board.nxt();
         let is_taken = |block: &Block| block.end <= sent;
-        for block in blocks.held().iter().filter(|block| is_taken(block)) {
-            // Most of an option repeats the previous one.
-            if !self.known.as_slice().contains(block) {
+        for (place, block) in blocks.held().iter().enumerate() {
+            // Most of an option repeats the previous one, in the same place.
+            let known = self.known.as_slice();
+            let repeats = known.get(place) == Some(block) || known.contains(block);
+            if !repeats && is_taken(block) {
                 self.board.sack(*block, &mut fresh);
             }
         }
