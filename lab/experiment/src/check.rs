@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use paceline_path::{CapacityTrace, Service};
-use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit, find};
+use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, find};
 use paceline_record::regular;
 use paceline_scenario::{
     BoundUnit, Diagnostic, RateSource, Scenario, SweepSection, metric_of_flow,
 };
-use paceline_units::Rate;
+use paceline_units::{Quantity, Rate};
 
 /// The hint for a misspelled name, if one of `names` is similar.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
@@ -75,21 +75,16 @@ pub fn looked_at(sweep: &SweepSection) -> Vec<String> {
 fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     for (name, bound) in &scenario.expect {
-        let metric = find(METRICS, name);
-        if let Some(metric) = metric.filter(|metric| !fits(metric.unit, bound.unit)) {
-            wrong.push(scenario.diagnostic(
-                &format!("expect.{name}"),
-                format!(
-                    "`{name}` is {}, and `{}` is not",
-                    in_words(metric.unit),
-                    bound.text
-                ),
-                Some("write the bound in the metric's unit".into()),
-            ));
-        }
-        if metric.is_none() {
-            let key = format!("expect.{name}");
+        let key = format!("expect.{name}");
+        let Some(metric) = find(METRICS, name) else {
             wrong.push(unknown_metric(scenario, &key, name, METRICS));
+            continue;
+        };
+        let (unit, bounds) = bounds_of(metric.quantity());
+        if !bounds.contains(&bound.unit) {
+            let message = format!("`{name}` is {unit}, and `{}` is not", bound.text);
+            let hint = "write the bound in the metric's unit";
+            wrong.push(scenario.diagnostic(&key, message, Some(hint.into())));
         }
     }
     let looked_at = scenario.sweep.as_ref().map_or(&[][..], |s| &s.metrics);
@@ -134,24 +129,17 @@ pub fn service(scenario: &Scenario, number: usize) -> Result<Service, Box<Diagno
     }))
 }
 
-/// Whether a bound of this kind is comparable with a metric in this unit.
-fn fits(metric: Unit, bound: BoundUnit) -> bool {
+/// A metric's unit in words, and the kinds of bound that it is comparable with.
+fn bounds_of(metric: Quantity) -> (&'static str, &'static [BoundUnit]) {
     match metric {
-        Unit::Nanoseconds => bound == BoundUnit::Time,
-        Unit::Bytes => bound == BoundUnit::Volume,
-        Unit::BitsPerSecond => bound == BoundUnit::Rate,
-        Unit::Count => bound == BoundUnit::Number,
-        Unit::Ratio => matches!(bound, BoundUnit::Number | BoundUnit::Share),
-    }
-}
-
-fn in_words(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Nanoseconds => "a time such as \"100 ms\"",
-        Unit::Bytes => "a volume such as \"250 kB\"",
-        Unit::BitsPerSecond => "a rate such as \"5 Mbit/s\"",
-        Unit::Count => "a number without a unit",
-        Unit::Ratio => "a ratio such as \"0.95\" or \"95 %\"",
+        Quantity::Duration => ("a time such as \"100 ms\"", &[BoundUnit::Time]),
+        Quantity::Bytes => ("a volume such as \"250 kB\"", &[BoundUnit::Volume]),
+        Quantity::Rate => ("a rate such as \"5 Mbit/s\"", &[BoundUnit::Rate]),
+        Quantity::Count => ("a number without a unit", &[BoundUnit::Number]),
+        _ => (
+            "a ratio such as \"0.95\" or \"95 %\"",
+            &[BoundUnit::Number, BoundUnit::Share],
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 use paceline_units::Comparison;
 use serde_json::{Value, json};
 
-use crate::metric::{Metric, Unit};
+use crate::metric::{self, Metric};
 use crate::metrics::{METRICS, find};
 
 /// An expectation about a metric.
@@ -31,8 +31,7 @@ pub struct Outcome {
 impl Outcome {
     /// `metric`, `bound`, `value` and `held`, as in `--json`.
     pub fn json(&self) -> Value {
-        let unit = find(METRICS, &self.metric).map_or(Unit::Ratio, |spec| spec.unit);
-        let value = unit.json(self.value);
+        let value = metric::json(&self.metric, self.value);
         json!({ "metric": self.metric, "bound": self.bound, "value": value, "held": self.held })
     }
 }

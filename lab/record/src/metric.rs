@@ -3,51 +3,13 @@
 use paceline_units::Quantity;
 use serde_json::{Map, Value, json};
 
-/// The unit of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds; whole numbers.
-    Nanoseconds,
-    /// Bytes; whole numbers.
-    Bytes,
-    /// Bits per second; whole numbers.
-    BitsPerSecond,
-    /// A count; whole numbers.
-    Count,
-    /// A ratio.
-    Ratio,
-}
-
-impl Unit {
-    /// The suffix of every metric's name in this unit.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Count => "_count",
-            _ => self.quantity().suffix(),
+/// A metric's value for JSON: a whole number in every unit but ratios, `null` where undefined.
+pub(crate) fn json(name: &str, value: Option<f64>) -> Value {
+    match value {
+        Some(value) if Quantity::of_name(name) != Some(Quantity::Gain) => {
+            json!(value.round() as u64)
         }
-    }
-
-    /// A value in this unit for JSON: a whole number in every unit but ratios, `null` where
-    /// undefined.
-    pub fn json(self, value: Option<f64>) -> Value {
-        match value {
-            Some(value) if self != Self::Ratio => json!(value.round() as u64),
-            value => json!(value),
-        }
-    }
-
-    pub(crate) fn text(self) -> &'static str {
-        self.quantity().unit()
-    }
-
-    fn quantity(self) -> Quantity {
-        match self {
-            Self::Nanoseconds => Quantity::Duration,
-            Self::Bytes => Quantity::Bytes,
-            Self::BitsPerSecond => Quantity::Rate,
-            Self::Count => Quantity::Count,
-            Self::Ratio => Quantity::Gain,
-        }
+        value => json!(value),
     }
 }
 
@@ -67,8 +29,6 @@ pub struct Definition<F: 'static> {
     pub name: &'static str,
     /// Its label for people.
     pub label: &'static str,
-    /// Unit.
-    pub unit: Unit,
     /// The direction in which it is better.
     pub better: Better,
     /// The formula.
@@ -79,6 +39,13 @@ pub struct Definition<F: 'static> {
     pub censored: Option<Censored<F>>,
     /// The function that computes it.
     pub compute: F,
+}
+
+impl<F> Definition<F> {
+    /// What it measures, by the unit in its name.
+    pub fn quantity(&self) -> Quantity {
+        Quantity::of_name(self.name).unwrap_or(Quantity::Gain)
+    }
 }
 
 /// Where a time that a run does not show is censored: it is longer than that.
@@ -95,8 +62,6 @@ pub struct Censored<F: 'static> {
 pub struct Metric {
     /// Name, which ends in the unit.
     pub name: &'static str,
-    /// Unit.
-    pub unit: Unit,
     /// Value in that unit, never infinite nor NaN.
     pub value: Option<f64>,
     /// What it is longer than, if it is a time that the run does not show.
@@ -106,12 +71,12 @@ pub struct Metric {
 impl Metric {
     /// The value for JSON: a whole number in every unit but ratios, `null` where undefined.
     pub fn json(&self) -> Value {
-        self.unit.json(self.value)
+        json(self.name, self.value)
     }
 
     /// What the censored times among some metrics are longer than, by name, for JSON.
     pub fn censored_json(metrics: &[Self]) -> Option<Value> {
-        let limit = |m: &Self| Some((m.name.to_owned(), m.unit.json(Some(m.censored?))));
+        let limit = |m: &Self| Some((m.name.to_owned(), json(m.name, Some(m.censored?))));
         let limits: Map<String, Value> = metrics.iter().filter_map(limit).collect();
         (!limits.is_empty()).then_some(Value::Object(limits))
     }

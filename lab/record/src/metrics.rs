@@ -8,7 +8,7 @@ use crate::error::RecordError;
 use crate::fairness::{
     converged, convergence, convergence_limit, jain_in_bins, jain_over, last_half, mean, variation,
 };
-pub use crate::metric::{Better, Censored, Definition, Unit};
+pub use crate::metric::{Better, Censored, Definition};
 use crate::metric::{FlowMetrics, Metric};
 use crate::rounds::{heavy_loss_rounds, rate_recovery, rate_recovery_limit};
 use crate::series::{FlowSeries, Series};
@@ -24,7 +24,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "utilisation_ratio",
         label: "Link used",
-        unit: Unit::Ratio,
         better: Better::Higher,
         formula: "sum over the flows that cross the bottleneck of goodput / (payload / wire size of the flow's full packets) / bytes that the bottleneck could have carried",
         window: WINDOW,
@@ -34,7 +33,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "goodput_bps",
         label: "Goodput",
-        unit: Unit::BitsPerSecond,
         better: Better::Higher,
         formula: "payload that all receivers handed over in order / length of the window",
         window: WINDOW,
@@ -44,7 +42,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "jain_ratio",
         label: "Jain's index",
-        unit: Unit::Ratio,
         better: Better::Higher,
         formula: "Jain's index (sum x)^2 / (n sum x^2) of the flows' mean goodput, each over its own active time",
         window: "the window; flows that are active in it",
@@ -54,7 +51,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "jain_bins_ratio",
         label: "Jain's index, mean of 1 s bins",
-        unit: Unit::Ratio,
         better: Better::Higher,
         formula: "mean over 1 s bins of Jain's index of the goodput of the flows that are active for the whole bin",
         window: "whole bins from the window's start; without those in which fewer than two flows are active or nothing is delivered",
@@ -64,7 +60,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "jain_last_half_ratio",
         label: "Jain's index, second half",
-        unit: Unit::Ratio,
         better: Better::Higher,
         formula: "as `jain_ratio`",
         window: "the last half of the window; flows that are active in it",
@@ -74,7 +69,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "jain_after_convergence_ratio",
         label: "Jain's index after convergence",
-        unit: Unit::Ratio,
         better: Better::Higher,
         formula: "as `jain_bins_ratio`",
         window: "whole bins from convergence (`convergence_ns`) to the window's end; absent if the flows never converge",
@@ -84,7 +78,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "convergence_ns",
         label: "Time to converge",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the last flow's start to the first of five consecutive 1 s bins in which the goodput of every flow active for the full bin is within 20 % of their mean",
         window: "whole bins from the last flow's start; at least two flows in each of the five; absent if there are no such bins",
@@ -97,7 +90,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "goodput_variation_ratio",
         label: "Variation of goodput",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "mean over flows of `goodput_variation_ratio` of the flow",
         window: "flows for which it is defined",
@@ -110,7 +102,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "full_rate_ns",
         label: "Time to full rate",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean over flows of `full_rate_ns` of the flow",
         window: "flows for which it is defined",
@@ -126,7 +117,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "rtt_p50_ns",
         label: "Median RTT",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the latest RTT at each sample in which one was measured",
         window: RTT_WINDOW,
@@ -136,7 +126,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "rtt_p95_ns",
         label: "RTT, 95th percentile",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "95th percentile, likewise",
         window: RTT_WINDOW,
@@ -146,7 +135,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "rtt_p99_ns",
         label: "RTT, 99th percentile",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "99th percentile, likewise",
         window: RTT_WINDOW,
@@ -156,7 +144,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "rtt_mean_ns",
         label: "Mean RTT",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean of the latest RTT at each sample in which one was measured",
         window: RTT_WINDOW,
@@ -166,7 +153,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "queue_p50_ns",
         label: "Median queue delay",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the time that a packet would wait in the bottleneck's queue",
         window: QUEUE_WINDOW,
@@ -176,7 +162,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "queue_p95_ns",
         label: "Queue delay, 95th percentile",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "95th percentile, likewise",
         window: QUEUE_WINDOW,
@@ -186,7 +171,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "queue_p99_ns",
         label: "Queue delay, 99th percentile",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "99th percentile, likewise",
         window: QUEUE_WINDOW,
@@ -196,7 +180,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "queue_mean_ns",
         label: "Mean queue delay",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean of the time that a packet would wait in the bottleneck's queue",
         window: QUEUE_WINDOW,
@@ -206,7 +189,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "queue_max_bytes",
         label: "Largest queue",
-        unit: Unit::Bytes,
         better: Better::Lower,
         formula: "greatest backlog of the bottleneck, between rows included",
         window: "rows of `queue` in the window",
@@ -216,7 +198,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "loss_ratio",
         label: "Packets lost",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "packets dropped / packets that entered: those offered to the first of links in a row, summed over links side by side; where flows share only a part of their way, those that the flows have sent. ACKs that cross these links count as packets",
         window: "the whole run; links that carry data",
@@ -226,7 +207,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "retransmit_ratio",
         label: "Packets retransmitted",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "packets retransmitted / data packets sent, retransmissions included",
         window: "the whole run; all flows",
@@ -242,7 +222,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "rto_count",
         label: "Retransmission timeouts",
-        unit: Unit::Count,
         better: Better::Lower,
         formula: "retransmission timeouts",
         window: "the whole run; all flows",
@@ -255,7 +234,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "heavy_loss_rounds_count",
         label: "Rounds with heavy loss",
-        unit: Unit::Count,
         better: Better::Lower,
         formula: "rounds in which more than 10 % of the packets offered to the bottleneck are dropped, until two in a row in which no more are; a round ends at the first row of `queue` that is the shortest of the RTTs of the flows that cross it, the latest at that row, after its start; one without a packet offered is left out",
         window: "from the first such round after the last change of the rate of a link that a flow of the bottleneck crosses; absent without a change",
@@ -265,7 +243,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "rate_recovery_ns",
         label: "Time to regain the rate",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the last change of the rate of a link that a flow of the bottleneck crosses to the first row of `queue` that begins five consecutive 1 s bins, each with a `utilisation_ratio` of at least 90 %",
         window: "rows from the change on with five bins left in the window; absent without a change or such a row",
@@ -278,7 +255,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "return_goodput_bps",
         label: "Goodput of uploads",
-        unit: Unit::BitsPerSecond,
         better: Better::Higher,
         formula: "payload that the receivers of flows whose data crosses a return direction handed over in order / length of the window",
         window: "the window; absent without such a flow",
@@ -288,7 +264,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "return_used_ratio",
         label: "Return link used",
-        unit: Unit::Ratio,
         better: Better::Higher,
         formula: "wire bytes that the busiest return direction carried, ACKs included / bytes that it could have carried",
         window: "the window; absent if it has no rate",
@@ -301,7 +276,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "return_queue_p50_ns",
         label: "Median return queue delay",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the time that a packet would wait in the queue of the busiest return direction",
         window: QUEUE_WINDOW,
@@ -311,7 +285,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "return_queue_p95_ns",
         label: "Return queue delay, 95th percentile",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "95th percentile, likewise",
         window: QUEUE_WINDOW,
@@ -321,7 +294,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "return_ack_loss_ratio",
         label: "ACKs lost",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "ACKs that links lost / ACKs that receivers sent over links, those of uploads included; the packets of a QUIC receiver count as ACKs",
         window: "the whole run; flows whose ACKs cross a link",
@@ -331,7 +303,6 @@ pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "return_ack_filtered_ratio",
         label: "ACKs filtered",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "ACKs that links removed as redundant, or thinned out / ACKs that receivers sent over links",
         window: "the whole run; flows whose ACKs cross a link; absent in records before this count",
@@ -361,7 +332,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "goodput_bps",
         label: "Goodput",
-        unit: Unit::BitsPerSecond,
         better: Better::Higher,
         formula: "payload that the receiver handed over in order / length of the flow's active time",
         window: ACTIVE,
@@ -374,7 +344,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "share_ratio",
         label: "Share",
-        unit: Unit::Ratio,
         better: Better::Higher,
         formula: "payload that the receiver handed over in order / the same of all flows",
         window: WINDOW,
@@ -390,7 +359,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "goodput_variation_ratio",
         label: "Variation of goodput",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "coefficient of variation of the goodput in 1 s bins: standard deviation / mean",
         window: "whole bins from the flow's start in its active time, at least two",
@@ -400,7 +368,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "rtt_p50_ns",
         label: "Median RTT",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the latest RTT at each sample in which one was measured",
         window: ACTIVE,
@@ -410,7 +377,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "rtt_p95_ns",
         label: "RTT, 95th percentile",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "95th percentile, likewise",
         window: ACTIVE,
@@ -420,7 +386,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "rtt_mean_ns",
         label: "Mean RTT",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean of the latest RTT at each sample in which one was measured",
         window: ACTIVE,
@@ -430,7 +395,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "retransmit_ratio",
         label: "Packets retransmitted",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "packets retransmitted / data packets sent, retransmissions included",
         window: "the whole run",
@@ -440,7 +404,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "rto_count",
         label: "Retransmission timeouts",
-        unit: Unit::Count,
         better: Better::Lower,
         formula: "retransmission timeouts",
         window: "the whole run",
@@ -450,7 +413,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "completion_ns",
         label: "Completion time",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the flow's start until all of its data is delivered",
         window: "the whole run; absent if it does not finish",
@@ -463,7 +425,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "full_rate_ns",
         label: "Time to full rate",
-        unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the first row with data acknowledged to the first whose rate sample (`delivery_bps`) is at least 99 % of the payload rate of the flow's slowest link: its capacity at the start x payload / wire size of the flow's full packets",
         window: "regular rows of `samples` of the flow, so exact to the sample interval; absent if no sample reaches that rate",
@@ -476,7 +437,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "return_ack_loss_ratio",
         label: "ACKs lost",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "ACKs that links lost / ACKs that the receiver sent",
         window: "the whole run; absent if they cross no link",
@@ -486,7 +446,6 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "return_ack_filtered_ratio",
         label: "ACKs filtered",
-        unit: Unit::Ratio,
         better: Better::Lower,
         formula: "ACKs that links removed as redundant, or thinned out / ACKs that the receiver sent",
         window: "the whole run; absent if they cross no link",
@@ -519,11 +478,12 @@ const QUEUE_WINDOW: &str = "rows of `queue` in the window";
 /// The metric of `known` by its name, with or without its unit (`jain` for `jain_ratio`).
 pub fn find<'a, F>(known: &'a [Definition<F>], name: &str) -> Option<&'a Definition<F>> {
     let exact = known.iter().find(|m| m.name == name);
-    exact.or_else(|| {
-        known
-            .iter()
-            .find(|m| m.name.strip_suffix(m.unit.suffix()) == Some(name))
-    })
+    let stem = |m: &&Definition<F>| {
+        m.name
+            .rsplit_once('_')
+            .is_some_and(|(stem, _)| stem == name)
+    };
+    exact.or_else(|| known.iter().find(stem))
 }
 
 /// The metrics of a run, in the order of their definition.
@@ -551,7 +511,6 @@ fn measured<F>(spec: &Definition<F>, of: impl Fn(&F) -> Option<f64>) -> Metric {
     let censored = spec.censored.as_ref().filter(|_| value.is_none());
     Metric {
         name: spec.name,
-        unit: spec.unit,
         value,
         censored: censored
             .and_then(|time| of(&time.compute))
@@ -616,7 +575,7 @@ fn line<F>(spec: &Definition<F>) -> String {
         .map_or_else(String::new, |time| format!("; censored at {}", time.at));
     format!(
         "| `{name}` | {} | {better} | {formula} | {window}{censored} |\n",
-        spec.unit.text()
+        spec.quantity().unit()
     )
 }
 

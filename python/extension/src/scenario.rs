@@ -145,7 +145,6 @@ impl CheckedScenario {
                 let (_, value) = metrics.iter().find(|(name, _)| *name == definition.name)?;
                 Some(record::Metric {
                     name: definition.name,
-                    unit: definition.unit,
                     value: *value,
                     censored: None,
                 })

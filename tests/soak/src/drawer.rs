@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use paceline_congestion::controllers;
 use paceline_congestion::options::{OptionInfo, OptionKind};
-use paceline_record::metrics::{METRICS, Unit};
-use paceline_units::{Gain, Rng};
+use paceline_record::metrics::METRICS;
+use paceline_units::{Gain, Quantity, Rng};
 use serde_json::{Map, Value as Json, json};
 
 use crate::names::{TEXTS, TRACE};
@@ -188,12 +188,12 @@ impl<'s> Drawer<'s> {
         let mut bounds = Map::new();
         for _ in 0..1 + self.rng.below(4) {
             let metric = pick(&mut self.rng, METRICS);
-            let value = match metric.unit {
-                Unit::Nanoseconds => "10 ms",
-                Unit::Bytes => "100 kB",
-                Unit::BitsPerSecond => "1 Mbit/s",
-                Unit::Count => "3",
-                Unit::Ratio => *pick(&mut self.rng, &["0.5", "95 %"]),
+            let value = match metric.quantity() {
+                Quantity::Duration => "10 ms",
+                Quantity::Bytes => "100 kB",
+                Quantity::Rate => "1 Mbit/s",
+                Quantity::Count => "3",
+                _ => *pick(&mut self.rng, &["0.5", "95 %"]),
             };
             let comparison = pick(&mut self.rng, &[">=", "<=", ">", "<", "=="]);
             bounds.insert(metric.name.into(), json!(format!("{comparison} {value}")));
