@@ -43,7 +43,7 @@ pub use rng::Rng;
 pub use size::{Site, Size};
 pub use time::{Duration, Instant};
 pub use transport::{Acks, App, Crypto, Direction, Ecn, EcnFeedback, Recovery, StackName};
-pub use value::{Field, Quantity, Setting, Settings, Value, Visitor};
+pub use value::{Field, Quantity, Setting, Value, Visitor};
 pub use volume::Bytes;
 
 /// The example of the README.

@@ -2,8 +2,6 @@
 //! applies them.
 
 use crate::limits::{MAX_QUEUE_BYTES, MAX_RTT_NS};
-use crate::options::{Choice, Parameters};
-use crate::value::{Setting, Settings, Value};
 use crate::{Bytes, Duration, Gain, Rate, choice, parameters};
 
 /// Which packets are lost on the way.
@@ -80,45 +78,5 @@ choice! {
         Cake = "cake",
         /// Also a single one that it follows directly.
         CakeAggressive = "cake-aggressive",
-    }
-}
-
-impl Settings for AckFilter {
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-        show("", Setting::Word(self.word()));
-    }
-}
-
-macro_rules! by_option {
-    ($($parameters:ty),*) => {$(
-        impl Settings for $parameters {
-            fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-                for option in Self::OPTIONS {
-                    if let Some(value) = (option.get)(self).value() {
-                        show(option.name, Setting::Value(value));
-                    }
-                }
-            }
-        }
-    )*};
-}
-by_option!(BurstLoss, Policer, Reorder);
-
-impl Settings for Hold {
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-        show(
-            "packets",
-            Setting::Value(Value::Packets(self.packets.into())),
-        );
-        show("delay", Setting::Value(Value::Duration(self.delay)));
-    }
-}
-
-impl Settings for Loss {
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-        match self {
-            Self::Independent(share) => share.settings(show),
-            Self::Burst(burst) => burst.settings(show),
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! The settings of a flow's transport, as plain values: a scenario writes them, `recovery` applies
 //! them.
 
-use crate::value::{Setting, Settings, Value};
 use crate::{Bytes, Duration, Rate, choice};
 
 choice! {
@@ -140,21 +139,4 @@ pub enum App {
         /// The rate while active. Unset: as fast as possible.
         rate: Option<Rate>,
     },
-}
-
-impl Settings for App {
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-        match *self {
-            Self::Bulk => show("", Setting::Word("bulk")),
-            Self::Sized { size } => show("size", Setting::Value(Value::Bytes(size))),
-            Self::Limited { rate } => show("rate", Setting::Value(Value::Rate(rate))),
-            Self::OnOff { on, off, rate } => {
-                show("on", Setting::Value(Value::Duration(on)));
-                show("off", Setting::Value(Value::Duration(off)));
-                if let Some(rate) = rate {
-                    show("rate", Setting::Value(Value::Rate(rate)));
-                }
-            }
-        }
-    }
 }

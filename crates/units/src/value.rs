@@ -149,20 +149,3 @@ pub enum Setting {
     /// A word (`pause`, `off`).
     Word(&'static str),
 }
-
-/// A value of a key, as the record shows it.
-pub trait Settings {
-    /// Shows each of its parts by its name, or all of it without one.
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting));
-}
-
-macro_rules! whole {
-    ($($kind:ident($type:ty)),*) => {$(
-        impl Settings for $type {
-            fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-                show("", Setting::Value(Value::$kind(*self)));
-            }
-        }
-    )*};
-}
-whole!(Bytes(Bytes), Rate(Rate), Duration(Duration), Gain(Gain));

@@ -2,9 +2,9 @@
 
 use paceline_path::{Link, Packet};
 use paceline_scenario::{
-    AppChange, Event, LinkKey, PathChange, PolicerChange, RateChange, Scenario,
+    AppChange, Event, LinkKey, PathChange, PolicerChange, RateChange, Scenario, Settings,
 };
-use paceline_units::{Duration, Instant, Rate, Setting, Settings};
+use paceline_units::{Duration, Instant, Rate, Setting};
 
 /// A change that the scenario requests.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,25 +57,17 @@ pub(crate) fn set<P: Packet + Clone>(link: &mut Link<P>, key: LinkKey, now: Inst
 impl Change {
     /// The new value of each of the scenario's keys; `rate` is the current rate of the link.
     pub(crate) fn describe(&self, rate: Rate) -> Vec<(String, Setting)> {
-        let mut settings = Vec::new();
-        let mut show = |key: &str, part: &str, setting| {
-            let key = match part {
-                "" => key.to_owned(),
-                part => format!("{key}.{part}"),
-            };
-            settings.push((key, setting));
+        let (key, parts) = match self {
+            Self::Link(_, LinkChange::Rate(change)) => ("rate", change.apply(rate).settings()),
+            Self::Link(_, LinkChange::Key(key)) => (key.name(), key.settings()),
+            Self::Rtt(rtt) => ("rtt", rtt.settings()),
+            Self::App(_, change) => ("app", change.settings()),
         };
-        match self {
-            Self::Link(_, LinkChange::Rate(change)) => change
-                .apply(rate)
-                .settings(&mut |part, to| show("rate", part, to)),
-            Self::Link(_, LinkChange::Key(key)) => {
-                key.settings(&mut |part, to| show(key.name(), part, to));
-            }
-            Self::Rtt(rtt) => rtt.settings(&mut |part, to| show("rtt", part, to)),
-            Self::App(_, change) => change.settings(&mut |part, to| show("app", part, to)),
-        }
-        settings
+        let named = |(part, setting): (&str, _)| match part {
+            "" => (key.to_owned(), setting),
+            part => (format!("{key}.{part}"), setting),
+        };
+        parts.into_iter().map(named).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! `app`: an application's traffic, and its changes during the run.
 
-use paceline_units::{App, Bytes, Duration, Rate, Setting, Settings};
+use paceline_units::{App, Bytes, Duration, Rate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
@@ -101,16 +101,6 @@ impl Read for AppChange {
                 }
             },
             _ => App::read(node, key, reader).map(Self::Set),
-        }
-    }
-}
-
-impl Settings for AppChange {
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-        match self {
-            Self::Pause => show("", Setting::Word("pause")),
-            Self::Resume => show("", Setting::Word("resume")),
-            Self::Set(app) => app.settings(show),
         }
     }
 }

@@ -30,6 +30,7 @@ mod reader;
 mod run;
 mod scenario;
 mod section;
+mod settings;
 mod sweep;
 mod values;
 mod vocabulary;
@@ -52,6 +53,7 @@ pub use queue::{Queue, QueueChoice};
 pub use reader::nearest;
 pub use run::{EmulationSection, RecordSection, RunSection};
 pub use scenario::{Scenario, schema_json};
+pub use settings::Settings;
 pub use sweep::{Seeds, SweepSection, axes, metric_of_flow};
 pub use vocabulary::Vocabulary;
 

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use paceline_units::{
-    AckFilter, Bytes, Duration, Gain, Hold, Loss, Policer, Rate, Reorder, Setting, Settings,
-};
+use paceline_units::{AckFilter, Bytes, Duration, Gain, Hold, Loss, Policer, Rate, Reorder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -277,15 +275,6 @@ impl Key for PolicerChange {
     fn check(&self, key: &str, problems: &mut Problems) {
         if let Self::Set(policer) = self {
             policer.check(key, problems);
-        }
-    }
-}
-
-impl Settings for PolicerChange {
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-        match self {
-            Self::Off => show("", Setting::Word("off")),
-            Self::Set(policer) => policer.settings(show),
         }
     }
 }

@@ -123,9 +123,9 @@ macro_rules! link_keys {
                 match self { $(Self::$variant(_) => stringify!($name),)* }
             }
 
-            /// Shows each part of its value by name, or the whole without one.
-            pub fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-                match self { $(Self::$variant(value) => Settings::settings(value, show),)* }
+            /// Each part of its value by name, or the whole without one.
+            pub fn settings(&self) -> Vec<(&'static str, paceline_units::Setting)> {
+                match self { $(Self::$variant(value) => $crate::Settings::settings(value),)* }
             }
         }
 

@@ -1,4 +1,3 @@
-use paceline_units::{Setting, Settings, Value};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
@@ -25,11 +24,5 @@ impl JsonSchema for Packets {
             "pattern": "^\\s*[0-9]+\\s*packets?\\s*$",
             "examples": ["10 packets"],
         })
-    }
-}
-
-impl Settings for Packets {
-    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
-        show("", Setting::Value(Value::Packets(self.0.into())));
     }
 }
