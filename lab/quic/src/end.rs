@@ -192,10 +192,9 @@ impl End {
         let window = controller(connection).map_or(0, |controller| controller.window());
         connection.set_send_window(window.saturating_mul(2).saturating_add(PIECE as u64));
         while self.unlimited || self.unwritten > 0 {
-            let most = if self.unlimited {
-                u64::MAX
-            } else {
-                self.unwritten
+            let most = match self.unlimited {
+                true => u64::MAX,
+                false => self.unwritten,
             };
             let piece = most.min(PIECE as u64) as usize;
             let mut pieces = [ZEROS.slice(..piece)];
@@ -256,6 +255,27 @@ fn read(connection: &mut Connection, stream: Option<StreamId>, assembly: &mut As
     }
     // Whatever this asks to send is sent at the end of each step in any case.
     let _ = chunks.finalize();
+}
+
+fn transport(
+    config: &EndConfig,
+    factory: Arc<dyn ControllerFactory + Send + Sync>,
+) -> TransportConfig {
+    let window = VarInt::from_u64(config.receive_window).unwrap_or(VarInt::MAX);
+    let mut transport = TransportConfig::default();
+    transport
+        .congestion_controller_factory(factory)
+        .initial_mtu(config.max_datagram)
+        .min_mtu(config.max_datagram)
+        .mtu_discovery_config(None)
+        .enable_segmentation_offload(config.gso)
+        .ack_frequency_config(config.ack_frequency.map(ack_frequency))
+        .stream_receive_window(window)
+        .receive_window(window)
+        // The engine's flows end when the scenario says so.
+        .max_idle_timeout(None);
+    keep_paths(&mut transport);
+    transport
 }
 
 fn server_crypto(config: &EndConfig) -> Arc<dyn proto::crypto::ServerConfig> {

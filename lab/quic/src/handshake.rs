@@ -66,10 +66,9 @@ impl Handshake {
             parameters,
             incoming: Vec::new(),
             peer: None,
-            step: if is_client {
-                Step::Hello
-            } else {
-                Step::Waiting
+            step: match is_client {
+                true => Step::Hello,
+                false => Step::Waiting,
             },
         }
     }

@@ -14,6 +14,7 @@ mod certificate;
 mod config;
 mod handshake;
 pub mod noq;
+mod null;
 mod qlog;
 pub mod quinn;
 pub mod tls;

@@ -1,6 +1,5 @@
 //! [noq](https://docs.rs/noq-proto) 1.4.
 
-mod null;
 mod watched;
 
 use std::collections::VecDeque;
@@ -29,10 +28,10 @@ use paceline_units::{self as units, Crypto, Duration, Instant};
 
 use crate::assembly::Assembly;
 use crate::config::{Choice, EndConfig, their_window};
+use crate::null::noq::Null;
 use crate::qlog::Qlog;
 use crate::tls::{self, Identity, Mismatch};
 use crate::watch::Watch;
-use null::Null;
 use watched::Watched;
 
 /// The signals that a controller of ours gets, and the services it can use.
@@ -92,25 +91,9 @@ fn choose(config: &EndConfig) -> Chosen {
     }
 }
 
-fn transport(
-    config: &EndConfig,
-    factory: Arc<dyn ControllerFactory + Send + Sync>,
-) -> TransportConfig {
-    let window = VarInt::from_u64(config.receive_window).unwrap_or(VarInt::MAX);
-    let mut transport = TransportConfig::default();
-    transport
-        .congestion_controller_factory(factory)
-        .initial_mtu(config.max_datagram)
-        .min_mtu(config.max_datagram)
-        .mtu_discovery_config(None)
-        .enable_segmentation_offload(config.gso)
-        .ack_frequency_config(config.ack_frequency.map(ack_frequency))
-        .stream_receive_window(window)
-        .receive_window(window)
-        // The engine's flows end when the scenario says so.
-        .max_idle_timeout(None)
-        .default_path_max_idle_timeout(None);
-    transport
+/// A path does not end by itself either.
+fn keep_paths(transport: &mut TransportConfig) {
+    transport.default_path_max_idle_timeout(None);
 }
 
 fn write_qlog(transport: &mut TransportConfig, qlog: &Qlog, base: time::Instant) {

@@ -1,6 +1,5 @@
 //! [quinn](https://docs.rs/quinn-proto) 0.11.
 
-mod null;
 mod watched;
 
 use std::collections::VecDeque;
@@ -27,10 +26,10 @@ use quinn_proto::{
 
 use crate::assembly::Assembly;
 use crate::config::{Choice, EndConfig, paced, their_window};
+use crate::null::quinn::Null;
 use crate::qlog::Qlog;
 use crate::tls::{self, Identity, Mismatch};
 use crate::watch::Watch;
-use null::Null;
 use watched::Watching;
 
 pub use watched::Slot;
@@ -129,25 +128,8 @@ fn choose(config: &EndConfig) -> Chosen {
     chosen.unwrap_or_else(|_| unreachable!("quinn's own needs nothing"))
 }
 
-fn transport(
-    config: &EndConfig,
-    factory: Arc<dyn ControllerFactory + Send + Sync>,
-) -> TransportConfig {
-    let window = VarInt::from_u64(config.receive_window).unwrap_or(VarInt::MAX);
-    let mut transport = TransportConfig::default();
-    transport
-        .congestion_controller_factory(factory)
-        .initial_mtu(config.max_datagram)
-        .min_mtu(config.max_datagram)
-        .mtu_discovery_config(None)
-        .enable_segmentation_offload(config.gso)
-        .ack_frequency_config(config.ack_frequency.map(ack_frequency))
-        .stream_receive_window(window)
-        .receive_window(window)
-        // The engine's flows end when the scenario says so.
-        .max_idle_timeout(None);
-    transport
-}
+/// It has but one path, which ends with its connection.
+fn keep_paths(_: &mut TransportConfig) {}
 
 fn write_qlog(transport: &mut TransportConfig, qlog: &Qlog, base: time::Instant) {
     let mut config = QlogConfig::default();
