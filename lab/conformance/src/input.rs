@@ -5,6 +5,7 @@ mod window;
 
 use paceline_congestion::CaState;
 use paceline_congestion::linux::{LostPacket, RateSample};
+use strum::IntoStaticStr;
 
 use crate::pairs::Pairs;
 pub use cubic::CubicInput;
@@ -15,7 +16,8 @@ pub use window::WindowInput;
 pub(crate) const JIFFIES: u32 = 1000;
 
 /// The kinds of event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[expect(
     missing_docs,
     reason = "the fields are those of Linux's socket of the same names"
@@ -46,6 +48,7 @@ pub enum Input {
     /// `H`: `ssthresh()`.
     Ssthresh,
     /// `C`: the recovery state changes; `cwnd` has the stack's change.
+    #[strum(serialize = "castate")]
     SetState { state: CaState, cwnd: u32 },
     /// `U`: `undo_cwnd()`.
     Undo,
@@ -63,16 +66,9 @@ impl Input {
     /// Its name, as in a state line.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Init { .. } => "init",
-            Self::Ack { .. } => "ack",
-            Self::Lost { .. } => "lost",
-            Self::Ssthresh => "ssthresh",
-            Self::SetState { .. } => "castate",
-            Self::Undo => "undo",
-            Self::TxStart { .. } => "txstart",
-            Self::Tlp { .. } => "tlp",
-            Self::Cubic(input) => input.name(),
-            Self::Window(input) => input.name(),
+            Self::Cubic(input) => (&input.kind).into(),
+            Self::Window(input) => input.into(),
+            input => input.into(),
         }
     }
 
@@ -163,12 +159,8 @@ fn ack_socket(pairs: &mut Pairs<'_>) -> Result<AckSocket, String> {
     let delivered_mstamp = pairs.get("dmst")?;
     let lost = pairs.get("lost")?;
     let mut packets = |key| pairs.get::<u32>(key);
-    let (out, lost_out, sacked, retrans) = (
-        packets("pout")?,
-        packets("lout")?,
-        packets("sout")?,
-        packets("rout")?,
-    );
+    let (out, lost_out) = (packets("pout")?, packets("lout")?);
+    let (sacked, retrans) = (packets("sout")?, packets("rout")?);
     Ok(AckSocket {
         delivered,
         delivered_ce,

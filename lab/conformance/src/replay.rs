@@ -6,6 +6,7 @@ use paceline_congestion::Described;
 use paceline_congestion::dctcp::Dctcp;
 use paceline_congestion::linux::{bbr1, bbr2, bbr3, cubic};
 use paceline_congestion::reno::Reno;
+use strum::IntoStaticStr;
 
 use crate::subject::bbr::BbrReplay;
 use crate::subject::cubic::CubicReplay;
@@ -16,7 +17,8 @@ use crate::trace::{Draw, Event, State, Trace};
 /// Number of events that a mismatch shows, including the one that differs.
 const INPUTS_SHOWN: usize = 10;
 /// The Linux algorithm that a trace was recorded from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Version {
     /// BBR in mainline.
     V1,
@@ -45,14 +47,7 @@ impl Version {
 
     /// The folder of its traces.
     pub fn folder(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2 => "v2",
-            Self::V3 => "v3",
-            Self::Cubic => "cubic",
-            Self::Reno => "reno",
-            Self::Dctcp => "dctcp",
-        }
+        self.into()
     }
 
     /// The group of its traces.
@@ -226,12 +221,8 @@ impl<'a, A: Subject> Replayer<'a, A> {
         let fields = &mut self.fields;
         (self.subject).visit(&mut |name, field| fields.push((name, field.raw())));
         if self.places.is_empty() {
-            self.places = self
-                .trace
-                .keys
-                .iter()
-                .map(|key| place(key, fields))
-                .collect();
+            let keys = self.trace.keys.iter();
+            self.places = keys.map(|key| place(key, fields)).collect();
             // A field that is missing in the trace is a difference too, so that nothing is
             // overlooked.
             let absent = fields.iter().enumerate().filter(|(at, (name, _))| {

@@ -146,7 +146,8 @@ macro_rules! guest_events {
 }
 
 /// A method of a guest's class, which may be missing; `state` takes no event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[expect(missing_docs, reason = "named as the methods")]
 pub enum Method {
     OnAck,
@@ -177,19 +178,8 @@ impl Method {
     ];
 
     /// Its name in the class.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OnAck => "on_ack",
-            Self::OnLoss => "on_loss",
-            Self::OnSend => "on_send",
-            Self::OnRecoveryEnter => "on_recovery_enter",
-            Self::OnRecoveryExit => "on_recovery_exit",
-            Self::OnTimeout => "on_timeout",
-            Self::OnSpurious => "on_spurious",
-            Self::OnIdleRestart => "on_idle_restart",
-            Self::OnMss => "on_mss",
-            Self::State => "state",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

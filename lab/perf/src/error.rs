@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 
 /// The kind of failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     /// Not a token, or not the server's.
     Token,
@@ -29,17 +30,7 @@ pub enum Kind {
 impl Kind {
     /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Token => "token",
-            Self::Address => "address",
-            Self::Controller => "controller",
-            Self::Limit => "limit",
-            Self::Busy => "busy",
-            Self::Vanished => "vanished",
-            Self::Peer => "peer",
-            Self::System => "system",
-            Self::Stopped => "stopped",
-        }
+        self.into()
     }
 
     /// Whether the request was wrong, as opposed to a failure while running.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 /// The kind of an error. `--json` shows the names of [`Kind::as_str`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Kind {
     /// The text is not TOML.
@@ -24,16 +25,8 @@ pub enum Kind {
 
 impl Kind {
     /// The kind in one word, for machines.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Syntax => "syntax",
-            Self::UnknownKey => "unknown-key",
-            Self::MissingKey => "missing-key",
-            Self::WrongType => "wrong-type",
-            Self::BadValue => "bad-value",
-            Self::Limit => "limit",
-            Self::Override => "override",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -69,11 +62,8 @@ impl fmt::Display for Diagnostic {
             write!(f, "\n{margin}--> {}:{line}:{column}", self.file)?;
             if let Some((text, length)) = &self.excerpt {
                 // Tabs are kept, so that the caret is under its text whatever their width.
-                let indent: String = text
-                    .chars()
-                    .take(column - 1)
-                    .map(|c| if c == '\t' { '\t' } else { ' ' })
-                    .collect();
+                let blank = |c| if c == '\t' { '\t' } else { ' ' };
+                let indent: String = text.chars().take(column - 1).map(blank).collect();
                 let carets = "^".repeat((*length).max(1));
                 write!(
                     f,

@@ -12,7 +12,8 @@ pub struct CubicInput {
     pub(crate) kind: Kind,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Kind {
     /// `i`: the connection is established.
     Init {
@@ -43,20 +44,6 @@ pub(crate) enum Kind {
 }
 
 impl CubicInput {
-    /// Its name, as in a state line.
-    pub(crate) fn name(&self) -> &'static str {
-        match self.kind {
-            Kind::Init { .. } => "init",
-            Kind::Acked { .. } => "acked",
-            Kind::Grow { .. } => "grow",
-            Kind::Reduce => "reduce",
-            Kind::Stack { .. } => "stack",
-            Kind::Loss { .. } => "loss",
-            Kind::Undo => "undo",
-            Kind::TxStart { .. } => "txstart",
-        }
-    }
-
     /// Parses the event of a line, if its letter names one.
     pub(crate) fn read(letter: &str, pairs: &mut Pairs<'_>) -> Result<Option<Self>, String> {
         if !matches!(letter, "i" | "a" | "g" | "h" | "s" | "l" | "u" | "x") {

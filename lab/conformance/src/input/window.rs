@@ -5,7 +5,8 @@ use paceline_congestion::CaState;
 use crate::pairs::Pairs;
 
 /// The kinds of event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[expect(
     missing_docs,
     reason = "the fields are those of Linux's socket of the same names"
@@ -36,18 +37,6 @@ pub enum WindowInput {
 }
 
 impl WindowInput {
-    /// Its name, as in a state line.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Init { .. } => "init",
-            Self::Grow { .. } => "grow",
-            Self::Reduce { .. } => "reduce",
-            Self::Stack { .. } => "stack",
-            Self::Undo => "undo",
-            Self::Alpha { .. } => "alpha",
-        }
-    }
-
     /// Parses the event of a line, if its letter names one.
     pub(crate) fn read(letter: &str, pairs: &mut Pairs<'_>) -> Result<Option<Self>, String> {
         Ok(Some(match letter {
