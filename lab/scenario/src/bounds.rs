@@ -62,22 +62,16 @@ impl Problems {
     /// Reports a value beyond `most`.
     pub(crate) fn below<T: PartialOrd + Display>(&mut self, key: &str, value: T, most: T) {
         if value > most {
-            self.too_much(
-                key,
-                format!("`{key}` is {value}"),
-                format!("at most {most}"),
-            );
+            let message = format!("`{key}` is {value}");
+            self.too_much(key, message, format!("at most {most}"));
         }
     }
 
     /// Reports a time of zero, or longer than `most`.
     pub(crate) fn time(&mut self, key: &str, value: Duration, most: Duration) {
         if value == Duration::ZERO {
-            self.bad(
-                key,
-                format!("`{key}` is zero"),
-                format!("more than 0 s, at most {most}"),
-            );
+            let hint = format!("more than 0 s, at most {most}");
+            self.bad(key, format!("`{key}` is zero"), hint);
         } else {
             self.below(key, value, most);
         }

@@ -1,5 +1,7 @@
 //! Checks across values: whether they form an experiment, and one that ends.
 
+use std::fmt::Display;
+
 use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Gain, Rate};
 
 use crate::bounds::{Problem, Problems};
@@ -47,21 +49,24 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
 }
 
 impl Check<'_> {
+    fn bad(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
+        self.problems.bad(key, message, hint);
+    }
+
+    fn at_most(&mut self, key: &str, message: String, most: impl Display) {
+        self.problems
+            .too_much(key, message, format!("at most {most}"));
+    }
+
     fn head(&mut self) {
         let schema = self.scenario.schema;
         if schema != 1 {
-            self.problems.bad(
-                "schema",
-                format!("`schema` is {schema}"),
-                "this version reads schema = 1",
-            );
+            let hint = "this version reads schema = 1";
+            self.bad("schema", format!("`schema` is {schema}"), hint);
         }
         if self.scenario.name.is_empty() {
-            self.problems.bad(
-                "name",
-                "`name` is empty",
-                "leave it out to take the file's name",
-            );
+            let hint = "leave it out to take the file's name";
+            self.bad("name", "`name` is empty", hint);
         }
     }
 
@@ -71,11 +76,8 @@ impl Check<'_> {
         };
         let run = &self.scenario.run;
         if !run.compare.is_empty() {
-            self.problems.bad(
-                "run.compare",
-                "`run.compare` stands beside `sweep`",
-                "vary flows.0.cc in [sweep.over] instead",
-            );
+            let hint = "vary flows.0.cc in [sweep.over] instead";
+            self.bad("run.compare", "`run.compare` stands beside `sweep`", hint);
         }
         let seeds = match &sweep.seeds {
             Seeds::Repeats => u64::from(run.repeats),
@@ -86,11 +88,8 @@ impl Check<'_> {
             runs.saturating_mul(axis.points.len() as u64)
         });
         if runs > limits::MAX_SWEEP_RUNS {
-            self.problems.too_much(
-                "sweep",
-                format!("`sweep` asks for {runs} runs"),
-                format!("at most {}", limits::MAX_SWEEP_RUNS),
-            );
+            let message = format!("`sweep` asks for {runs} runs");
+            self.at_most("sweep", message, limits::MAX_SWEEP_RUNS);
         }
     }
 
@@ -101,33 +100,25 @@ impl Check<'_> {
         if run.record.qlog && !flows.any(FlowGroup::is_built_in_quic) {
             let message = "`run.record.qlog` is for quinn and noq, and no flow runs one";
             let wanted = "stack = \"quinn\" in [[flows]], or leave it out";
-            self.problems
-                .bad("run.record.qlog", message.to_owned(), wanted);
+            self.bad("run.record.qlog", message.to_owned(), wanted);
         }
         if run.compare.len() > limits::MAX_COMPARED {
-            self.problems.too_much(
-                "run.compare",
-                format!("`run.compare` names {} controllers", run.compare.len()),
-                format!("at most {}", limits::MAX_COMPARED),
-            );
+            let message = format!("`run.compare` names {} controllers", run.compare.len());
+            self.at_most("run.compare", message, limits::MAX_COMPARED);
         }
         let compared = run.compare.iter().take(limits::MAX_COMPARED);
         for (index, name) in compared.enumerate() {
             let key = format!("run.compare[{index}]");
             if name.is_empty() {
-                self.problems
-                    .bad(&key, format!("`{key}` is empty"), "name a controller");
+                self.bad(&key, format!("`{key}` is empty"), "name a controller");
             } else if run
                 .compare
                 .iter()
                 .take(index)
                 .any(|earlier| earlier == name)
             {
-                self.problems.bad(
-                    &key,
-                    format!("`{key}` is \"{name}\" again"),
-                    "name each controller once",
-                );
+                let hint = "name each controller once";
+                self.bad(&key, format!("`{key}` is \"{name}\" again"), hint);
             }
         }
         let Some(interval) = run.sample_interval else {
@@ -136,33 +127,24 @@ impl Check<'_> {
         let key = "run.sample_interval";
         let rows = cycles(run.duration, interval, self.scenario.flow_count());
         if interval != Duration::ZERO && rows > u128::from(limits::MAX_SAMPLES) {
-            self.problems.too_much(
-                key,
-                format!("`{key}` of {interval} makes {rows} rows"),
-                format!("at most {}; choose a longer interval", limits::MAX_SAMPLES),
-            );
+            let message = format!("`{key}` of {interval} makes {rows} rows");
+            let hint = format!("at most {}; choose a longer interval", limits::MAX_SAMPLES);
+            self.problems.too_much(key, message, hint);
         }
     }
 
     fn flows(&mut self) {
         let scenario = self.scenario;
         if scenario.flows.is_empty() {
-            self.problems.bad(
-                "flows",
-                "there are no flows",
-                "say who sends: [[flows]] with cc = \"bbr3\"",
-            );
+            let hint = "say who sends: [[flows]] with cc = \"bbr3\"";
+            self.bad("flows", "there are no flows", hint);
         }
         for (index, group) in scenario.flows.iter().enumerate() {
             self.group(&format!("flows[{index}]"), group);
         }
         let flows = scenario.flow_count();
         if scenario.flows.len() > 1 && flows > limits::MAX_FLOWS {
-            self.problems.too_much(
-                "flows",
-                format!("{flows} flows in all"),
-                format!("at most {}", limits::MAX_FLOWS),
-            );
+            self.at_most("flows", format!("{flows} flows in all"), limits::MAX_FLOWS);
         }
     }
 
@@ -170,8 +152,7 @@ impl Check<'_> {
         let key = |name: &str| format!("{at}.{name}");
         let duration = self.scenario.run.duration;
         if group.cc.name.is_empty() {
-            self.problems
-                .bad(&key("cc"), "the controller has no name", "cc = \"bbr3\"");
+            self.bad(&key("cc"), "the controller has no name", "cc = \"bbr3\"");
         }
         self.problems
             .within(&key("count"), u64::from(group.count), 1, limits::MAX_FLOWS);
@@ -184,8 +165,7 @@ impl Check<'_> {
                 "`{at}.start` is {}, but the run lasts {duration}",
                 group.start
             );
-            self.problems
-                .bad(&key("start"), message, "start before the run ends");
+            self.bad(&key("start"), message, "start before the run ends");
         } else if last >= duration {
             let late = match group.stagger {
                 Duration::ZERO => "start_jitter",
@@ -194,15 +174,13 @@ impl Check<'_> {
             let message = format!(
                 "the last flow of `{at}` may start at {last}, but the run lasts {duration}"
             );
-            self.problems
-                .bad(&key(late), message, "start every flow before the run ends");
+            self.bad(&key(late), message, "start every flow before the run ends");
         }
         if let Some(stop) = group.stop
             && stop <= last
         {
             let message = format!("`{at}.stop` is {stop}, but its last flow may start at {last}");
-            self.problems
-                .bad(&key("stop"), message, "stop after the last start");
+            self.bad(&key("stop"), message, "stop after the last start");
         }
         self.route(at, group);
         self.app(&key("app"), &group.app, u64::from(group.count));
@@ -211,8 +189,7 @@ impl Check<'_> {
         let header = group.header();
         if header >= mtu {
             let message = format!("`{at}.header` is {header}, but a packet has {mtu}");
-            self.problems
-                .bad(&key("header"), message, "smaller than path.mtu");
+            self.bad(&key("header"), message, "smaller than path.mtu");
         } else {
             let least = limits::min_header(group.is_quic());
             self.problems.within(&key("header"), header, least, mtu);
@@ -224,13 +201,11 @@ impl Check<'_> {
                 "`{at}.receive_window` is {}, less than a packet's payload of {payload}",
                 group.receive_window
             );
-            self.problems
-                .bad(&key("receive_window"), message, "nothing could be sent");
+            self.bad(&key("receive_window"), message, "nothing could be sent");
         }
         if group.max_burst.is_some_and(|burst| burst < payload) {
             let message = format!("`{at}.max_burst` is less than a packet's payload of {payload}");
-            self.problems
-                .bad(&key("max_burst"), message, "nothing could be sent");
+            self.bad(&key("max_burst"), message, "nothing could be sent");
         }
     }
 
@@ -247,7 +222,7 @@ impl Check<'_> {
             for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
                 let message = format!("`{at}.{name}` is for QUIC stacks, and these flows run none");
                 let wanted = "stack = \"quinn\", or leave it out";
-                self.problems.bad(&key(name), message, wanted);
+                self.bad(&key(name), message, wanted);
             }
             return;
         }
@@ -281,7 +256,7 @@ impl Check<'_> {
                 false => "a QUIC stack",
             };
             let message = format!("`{at}.{name}` cannot be chosen for {stack}");
-            self.problems.bad(&key(name), message, "leave it out");
+            self.bad(&key(name), message, "leave it out");
         }
         if group.is_theirs() && !is_guest && group.initial_window != FlowGroup::INITIAL_WINDOW {
             let key = key("initial_window");
@@ -289,7 +264,7 @@ impl Check<'_> {
                 "`{key}` is for our controllers: `{}` has its own",
                 group.cc.name
             );
-            self.problems.bad(&key, message, "leave it out");
+            self.bad(&key, message, "leave it out");
         }
         let (least, most) = (limits::MIN_DATAGRAM, limits::MAX_DATAGRAM);
         if payload < least || payload > most {
@@ -297,7 +272,7 @@ impl Check<'_> {
             let wanted = format!(
                 "the stacks take {least} to {most}: change `path.mtu`, or leave out `stack`"
             );
-            self.problems.bad(&key("stack"), message, wanted);
+            self.bad(&key("stack"), message, wanted);
         }
     }
 
@@ -306,11 +281,9 @@ impl Check<'_> {
             App::Bulk => {}
             App::Sized { size } => {
                 if *size == Bytes::ZERO {
-                    self.problems.bad(
-                        &format!("{key}.size"),
-                        format!("`{key}.size` is zero"),
-                        "at least 1 B",
-                    );
+                    let message = format!("`{key}.size` is zero");
+                    let hint = "at least 1 B";
+                    self.bad(&format!("{key}.size"), message, hint);
                 }
             }
             App::Limited { rate } => self.problems.rate(&format!("{key}.rate"), *rate),
@@ -324,10 +297,11 @@ impl Check<'_> {
                 }
                 let cycles = cycles(self.scenario.run.duration, *on + *off, flows);
                 if cycles > u128::from(limits::MAX_CYCLES) {
+                    let hint = format!("at most {}; choose longer periods", limits::MAX_CYCLES);
                     self.problems.too_much(
                         key,
                         format!("`{key}` makes {cycles} on/off cycles"),
-                        format!("at most {}; choose longer periods", limits::MAX_CYCLES),
+                        hint,
                     );
                 }
             }
@@ -345,10 +319,8 @@ impl Check<'_> {
             });
         let mut peak = fixed.fold(Rate::ZERO, Rate::max);
         let changes = || {
-            let paths = scenario
-                .events
-                .iter()
-                .filter_map(|event| event.path.as_ref());
+            let events = scenario.events.iter();
+            let paths = events.filter_map(|event| event.path.as_ref());
             let directions = paths.flat_map(|path| path.directions(scenario));
             directions.filter_map(|change| change.rate)
         };
@@ -363,11 +335,8 @@ impl Check<'_> {
             }
         }
         if peak > limits::MAX_RATE && changes().any(|c| matches!(c, RateChange::Factor(_))) {
-            self.problems.too_much(
-                "events",
-                format!("the events may raise the rate to {peak}"),
-                format!("at most {}", limits::MAX_RATE),
-            );
+            let message = format!("the events may raise the rate to {peak}");
+            self.at_most("events", message, limits::MAX_RATE);
         }
         let packets = peak
             .volume_in(scenario.run.duration)

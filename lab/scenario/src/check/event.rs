@@ -35,11 +35,8 @@ impl Workload<'_> {
             When::At(at) => Some(at),
             When::Enters { .. } => None,
         };
-        if let Some(stop) = self
-            .group
-            .stop
-            .filter(|stop| at.is_some_and(|at| at >= *stop))
-        {
+        let is_over = |stop: &Duration| at.is_some_and(|at| at >= *stop);
+        if let Some(stop) = self.group.stop.filter(is_over) {
             let hint = format!("choose a time before {stop}");
             return Some((format!("changes a flow that stops at {stop}"), hint));
         }
@@ -84,11 +81,8 @@ impl Check<'_> {
     pub(super) fn events(&mut self) {
         let events = &self.scenario.events;
         if events.len() > limits::MAX_EVENTS {
-            self.problems.too_much(
-                "events",
-                format!("{} events", events.len()),
-                format!("at most {}", limits::MAX_EVENTS),
-            );
+            let message = format!("{} events", events.len());
+            self.at_most("events", message, limits::MAX_EVENTS);
         }
         for (index, event) in events.iter().enumerate() {
             self.event(&format!("events[{index}]"), event);
@@ -104,11 +98,8 @@ impl Check<'_> {
         event.check(at, &mut self.problems);
         match &event.when {
             When::At(time) if *time >= duration => {
-                self.problems.bad(
-                    &format!("{at}.when"),
-                    after(time),
-                    "choose a time before the end, or a longer run.duration",
-                );
+                let hint = "choose a time before the end, or a longer run.duration";
+                self.bad(&format!("{at}.when"), after(time), hint);
             }
             When::At(_) => {}
             When::Enters {
@@ -119,11 +110,8 @@ impl Check<'_> {
             } => {
                 self.flow_number(&format!("{at}.when.flow"), *flow);
                 if state.is_empty() {
-                    self.problems.bad(
-                        &format!("{at}.when.enters"),
-                        "the state has no name",
-                        "such as \"Drain\"",
-                    );
+                    let hint = "such as \"Drain\"";
+                    self.bad(&format!("{at}.when.enters"), "the state has no name", hint);
                 }
                 self.problems.within(
                     &format!("{at}.when.nth"),
@@ -133,17 +121,13 @@ impl Check<'_> {
                 );
                 if *delay >= duration {
                     let key = format!("{at}.when.delay");
-                    self.problems
-                        .bad(&key, after(delay), "shorter than run.duration");
+                    self.bad(&key, after(delay), "shorter than run.duration");
                 }
             }
         }
         if event.path.is_none() && event.flow.is_none() {
-            self.problems.bad(
-                at,
-                format!("`{at}` changes nothing"),
-                "say what: path.rate = \"-10 %\" or flow = { flow = 0, app = \"pause\" }",
-            );
+            let hint = "say what: path.rate = \"-10 %\" or flow = { flow = 0, app = \"pause\" }";
+            self.bad(at, format!("`{at}` changes nothing"), hint);
         }
         if let Some(change) = &event.path {
             if (PathChange {
@@ -155,11 +139,9 @@ impl Check<'_> {
                 ..change.clone()
             }) == PathChange::default()
             {
-                self.problems.bad(
-                    &format!("{at}.path"),
-                    format!("`{at}.path` changes nothing"),
-                    "say what, such as path.rate = \"-10 %\" or path.loss = \"1 %\"",
-                );
+                let message = format!("`{at}.path` changes nothing");
+                let hint = "say what, such as path.rate = \"-10 %\" or path.loss = \"1 %\"";
+                self.bad(&format!("{at}.path"), message, hint);
             }
             self.event_link(&format!("{at}.path"), change);
             self.event_return(&format!("{at}.path"), change);
@@ -185,7 +167,7 @@ impl Check<'_> {
             (Some(RateChange::Absolute(rate)), _) => {
                 self.problems.below(&key, rate, limits::MAX_RATE);
             }
-            (Some(RateChange::Factor(_)), Some(RateSource::Trace { .. })) => self.problems.bad(
+            (Some(RateChange::Factor(_)), Some(RateSource::Trace { .. })) => self.bad(
                 &key,
                 "a change in percent needs a fixed rate, and the link has a trace",
                 "give the new rate, such as \"5 Mbit/s\"",
@@ -198,14 +180,10 @@ impl Check<'_> {
     fn round_trips(&mut self) {
         let scenario = self.scenario;
         let fixed = scenario.flows.iter().all(|group| group.rtt.is_some());
-        let routes = scenario
-            .flows
-            .iter()
-            .filter_map(|group| group.route.as_ref());
-        let longest = routes
-            .map(|route| self.delay_of(route))
-            .max()
-            .unwrap_or_default();
+        let groups = scenario.flows.iter();
+        let routes = groups.filter_map(|group| group.route.as_ref());
+        let delays = routes.map(|route| self.delay_of(route));
+        let longest = delays.max().unwrap_or_default();
         for (number, event) in scenario.events.iter().enumerate() {
             let Some(rtt) = event.path.as_ref().and_then(|path| path.rtt) else {
                 continue;
@@ -213,15 +191,14 @@ impl Check<'_> {
             let key = format!("events[{number}].path.rtt");
             if fixed && !scenario.flows.is_empty() {
                 let message = format!("`{key}` changes nothing: each flow has an `rtt` of its own");
-                self.problems
-                    .bad(&key, message, "leave out `rtt` in [[flows]]");
+                self.bad(&key, message, "leave out `rtt` in [[flows]]");
             }
             if longest > rtt / 2 {
                 let message = format!(
                     "`{key}` is {rtt}, and the delays of a route's links come to {longest}"
                 );
                 let hint = format!("at least {}, twice as much", longest * 2);
-                self.problems.bad(&key, message, hint);
+                self.bad(&key, message, hint);
             }
         }
     }
@@ -245,7 +222,7 @@ impl Check<'_> {
             });
             if let Some((what, hint)) = workload.refusal(event, &change.app) {
                 let key = format!("events[{number}].flow.app");
-                self.problems.bad(&key, format!("`{key}` {what}"), hint);
+                self.bad(&key, format!("`{key}` {what}"), hint);
                 continue;
             }
             match &change.app {
@@ -265,7 +242,7 @@ impl Check<'_> {
     fn flow_number(&mut self, key: &str, flow: u32) {
         let flows = self.scenario.flow_count();
         if u64::from(flow) >= flows {
-            self.problems.bad(
+            self.bad(
                 key,
                 format!("there is no flow {flow}"),
                 match flows {

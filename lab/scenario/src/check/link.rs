@@ -47,12 +47,12 @@ impl Check<'_> {
                 }
                 (Some(_), None) => {
                     let message = format!("`{at}` has a rate and no queue");
-                    self.problems.bad(&key, message, NEEDS_SIZE);
+                    self.bad(&key, message, NEEDS_SIZE);
                 }
                 (None, Some(_)) => {
                     let message = format!("`{key}` has no rate, so nothing would wait in it");
                     let hint = "give the direction a rate, or leave out its queue";
-                    self.problems.bad(&key, message, hint);
+                    self.bad(&key, message, hint);
                 }
                 (None, None) => {
                     self.keys(&at, &back.link);
@@ -65,11 +65,8 @@ impl Check<'_> {
     pub(super) fn links(&mut self) {
         let scenario = self.scenario;
         if scenario.links.len() > limits::MAX_LINKS {
-            self.problems.too_much(
-                "links",
-                format!("{} links", scenario.links.len()),
-                format!("at most {}", limits::MAX_LINKS),
-            );
+            let message = format!("{} links", scenario.links.len());
+            self.at_most("links", message, limits::MAX_LINKS);
         }
         for (index, link) in scenario.links.iter().enumerate() {
             let at = format!("links[{index}]");
@@ -77,7 +74,7 @@ impl Check<'_> {
             if scenario.link_number(&link.name) != Some(index + 1) {
                 let key = format!("{at}.name");
                 let message = format!("`{key}` is \"{}\" again", link.name);
-                self.problems.bad(&key, message, "name each link once; the path's is \"bottleneck\" unless path.name says otherwise");
+                self.bad(&key, message, "name each link once; the path's is \"bottleneck\" unless path.name says otherwise");
             }
             self.name(&at, &link.name);
             self.link(&at, link.rate, &link.queue, &link.link);
@@ -87,8 +84,7 @@ impl Check<'_> {
     fn name(&mut self, at: &str, name: &str) {
         if name.is_empty() {
             let message = format!("`{at}.name` is empty");
-            self.problems
-                .bad(&format!("{at}.name"), message, "name the link");
+            self.bad(&format!("{at}.name"), message, "name the link");
         }
     }
 
@@ -115,33 +111,23 @@ impl Check<'_> {
 
     fn queue_size(&mut self, key: &str, size: Size, site: &Site) {
         match size {
-            Size::Bytes(bytes) if bytes < site.mtu => self.problems.bad(
+            Size::Bytes(bytes) if bytes < site.mtu => self.bad(
                 key,
                 format!("`{key}` is {bytes}, less than a packet of {}", site.mtu),
                 "a queue holds at least one packet of path.mtu",
             ),
             Size::Packets(0) => {
-                self.problems.bad(
-                    key,
-                    format!("`{key}` is 0 packets"),
-                    "a queue holds at least \"1 packet\"",
-                );
+                let hint = "a queue holds at least \"1 packet\"";
+                self.bad(key, format!("`{key}` is 0 packets"), hint);
             }
             Size::Bdp { millionths: 0 } | Size::Time(Duration::ZERO) => {
-                self.problems.bad(
-                    key,
-                    format!("`{key}` is zero"),
-                    "a queue holds something; the smallest is \"1 packet\"",
-                );
+                let hint = "a queue holds something; the smallest is \"1 packet\"";
+                self.bad(key, format!("`{key}` is zero"), hint);
             }
             _ => {
                 let bytes = size.to_bytes(site);
                 if bytes > limits::MAX_QUEUE {
-                    self.problems.too_much(
-                        key,
-                        format!("`{key}` comes to {bytes}"),
-                        format!("at most {}", limits::MAX_QUEUE),
-                    );
+                    self.at_most(key, format!("`{key}` comes to {bytes}"), limits::MAX_QUEUE);
                 }
             }
         }
@@ -151,11 +137,9 @@ impl Check<'_> {
     pub(super) fn policer(&mut self, key: &str, policer: Policer) {
         let (key, mtu) = (format!("{key}.burst"), self.scenario.path.mtu);
         if policer.burst < mtu {
-            self.problems.bad(
-                &key,
-                format!("`{key}` is {}, less than a packet of {mtu}", policer.burst),
-                "no packet of path.mtu would ever pass",
-            );
+            let message = format!("`{key}` is {}, less than a packet of {mtu}", policer.burst);
+            let hint = "no packet of path.mtu would ever pass";
+            self.bad(&key, message, hint);
         }
     }
 
@@ -168,7 +152,7 @@ impl Check<'_> {
                 .chain(names)
                 .collect();
             let message = format!("no link is called \"{name}\"");
-            self.problems.bad(key, message, choices(name, &names, "\""));
+            self.bad(key, message, choices(name, &names, "\""));
         }
     }
 
@@ -186,13 +170,13 @@ impl Check<'_> {
                 let message =
                     format!("`{at}.return` changes a return direction that is not declared");
                 let hint = "declare it: an empty `return = {}` in its table is enough";
-                self.problems.bad(&format!("{at}.return"), message, hint);
+                self.bad(&format!("{at}.return"), message, hint);
             }
             Some((_, section)) if back.rate.is_some() && section.rate.is_none() => {
                 let key = format!("{at}.return.rate");
                 let message = format!("`{key}` limits a direction that has no rate at the start");
                 let hint = "give the direction a rate and a queue at the start";
-                self.problems.bad(&key, message, hint);
+                self.bad(&key, message, hint);
             }
             Some((_, section)) if section.rate.is_none() => {
                 self.filters(&format!("{at}.return"), back.keys.ack_filter);
@@ -207,7 +191,7 @@ impl Check<'_> {
             let key = format!("{at}.ack_filter");
             let message = format!("`{key}` has no rate, so no ACK would wait for it");
             let hint = "give the direction a rate and a queue, or leave out its filter";
-            self.problems.bad(&key, message, hint);
+            self.bad(&key, message, hint);
         }
     }
 
@@ -220,7 +204,7 @@ impl Check<'_> {
             let key = format!("{at}.rtt");
             let message = format!("`{key}` is the path's, not a link's");
             let hint = "give it an event without `link`";
-            self.problems.bad(&key, message, hint);
+            self.bad(&key, message, hint);
         }
     }
 
@@ -237,16 +221,14 @@ impl Check<'_> {
     fn links_of(&mut self, key: &str, route: &[String]) {
         if route.is_empty() {
             let message = format!("`{key}` is empty");
-            self.problems
-                .bad(key, message, "name the links, or leave it out");
+            self.bad(key, message, "name the links, or leave it out");
         }
         for (place, name) in route.iter().enumerate().take(limits::MAX_LINKS) {
             let key = format!("{key}[{place}]");
             self.link_name(&key, name);
             if route.iter().take(place).any(|earlier| earlier == name) {
                 let message = format!("`{key}` is \"{name}\" again");
-                self.problems
-                    .bad(&key, message, "a route crosses a link once");
+                self.bad(&key, message, "a route crosses a link once");
             }
         }
     }
@@ -263,7 +245,7 @@ impl Check<'_> {
             if let Some(name) = known.find(|name| back(name).is_none()) {
                 let message = format!("`{key}`: the link \"{name}\" has no return direction");
                 let hint = "declare it: an empty `return = {}` in its table is enough";
-                self.problems.bad(&key, message, hint);
+                self.bad(&key, message, hint);
             }
         }
         let own = [scenario.path.name.clone()];
@@ -273,7 +255,7 @@ impl Check<'_> {
             let key = format!("{at}.direction");
             let message = format!("`{key}` is \"up\", and no return direction there has a rate");
             let hint = "path.return = { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }";
-            self.problems.bad(&key, message, hint);
+            self.bad(&key, message, hint);
         }
     }
 
@@ -291,7 +273,7 @@ impl Check<'_> {
         if delay > shortest / 2 {
             let message = format!("the delays of the links of `{key}` come to {delay}");
             let hint = format!("at most half of the shortest round trip, {}", shortest / 2);
-            self.problems.bad(&key, message, hint);
+            self.bad(&key, message, hint);
         }
     }
 }
