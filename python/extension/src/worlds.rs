@@ -21,82 +21,60 @@ use crate::interruptible::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
 
-/// The observed quantities of a flow: name, unit, minimum and maximum value, and description.
-const COLUMNS: [(&str, &str, f32, f32, &str); 11] = [
+/// The observed quantities of a flow: name, maximum value, and description. The least value is 0.
+const COLUMNS: [(&str, f32, &str); 11] = [
     (
         "cwnd_packets",
-        "packets",
-        0.0,
         MOST_PACKETS as f32,
         "window during the step",
     ),
     (
         "pacing_mbps",
-        "Mbit/s",
-        0.0,
         MOST_MBPS as f32,
         "pacing rate during the step; 0 without pacing",
     ),
     (
         "in_flight_packets",
-        "packets",
-        0.0,
         2.0 * MOST_PACKETS as f32,
         "payload in flight at the end of the step, in full packets",
     ),
     (
         "sent_mbps",
-        "Mbit/s",
-        0.0,
         MOST_MBPS as f32,
         "payload sent during the step, including retransmissions",
     ),
     (
         "delivered_mbps",
-        "Mbit/s",
-        0.0,
         MOST_MBPS as f32,
         "payload newly acknowledged during the step",
     ),
     (
         "delivery_rate_mbps",
-        "Mbit/s",
-        0.0,
         MOST_MBPS as f32,
         "last delivery-rate sample (draft-ietf-ccwg-bbr section 4.1); 0 without one",
     ),
     (
         "loss_ratio",
-        "ratio",
-        0.0,
         1.0,
         "payload declared lost, over lost plus acknowledged payload",
     ),
     (
         "ce_ratio",
-        "ratio",
-        0.0,
         1.0,
         "payload marked CE, over acknowledged payload",
     ),
     (
         "rtt_mean_ms",
-        "ms",
-        0.0,
         MOST_MS,
         "mean RTT sample of the step; 0 without one",
     ),
     (
         "rtt_least_ms",
-        "ms",
-        0.0,
         MOST_MS,
         "minimum RTT sample of the step; 0 without one",
     ),
     (
         "min_rtt_ms",
-        "ms",
-        0.0,
         MOST_MS,
         "minimum RTT of the connection; 0 before the first",
     ),
@@ -218,7 +196,14 @@ impl Worlds {
     /// The observed quantities of a flow: (name, unit, minimum, maximum, description).
     #[classattr]
     fn columns() -> Vec<(&'static str, &'static str, f32, f32, &'static str)> {
-        COLUMNS.to_vec()
+        let unit = |name: &str| match name.rsplit_once('_') {
+            Some((_, "packets")) => "packets",
+            Some((_, "mbps")) => "Mbit/s",
+            Some((_, "ms")) => "ms",
+            _ => "ratio",
+        };
+        let column = |(name, most, doc)| (name, unit(name), 0.0, most, doc);
+        COLUMNS.map(column).to_vec()
     }
 
     /// For each steered flow its RTT without queues in ns, and the rate in bit/s of the slowest link
@@ -229,10 +214,8 @@ impl Worlds {
         let flows = self.common.flows.iter();
         let flows = flows.filter_map(|flow| plan.flows.get(*flow as usize));
         let of_flow = |flow: &experiment::FlowPlan| {
-            let links = flow
-                .route
-                .iter()
-                .filter_map(|link| plan.info.links.get(*link));
+            let route = flow.route.iter();
+            let links = route.filter_map(|link| plan.info.links.get(*link));
             let slowest = links.map(|link| link.capacity.bps()).min();
             (flow.base_rtt.as_nanos(), slowest.unwrap_or(0))
         };
@@ -267,10 +250,8 @@ impl Worlds {
             if sizes.iter().any(|size| *size != count) || slots.len() != count {
                 return Err(Stop::Bad("a buffer has another size".to_owned()));
             }
-            let steps = given
-                .chunks(agents)
-                .zip(&seeds)
-                .filter(|(_, seed)| seed.is_none());
+            let steps = given.chunks(agents).zip(&seeds);
+            let steps = steps.filter(|(_, seed)| seed.is_none());
             if let Some(wrong) = steps
                 .flat_map(|(action, _)| action)
                 .find(|exponent| !(-1.0..=1.0).contains(*exponent))
@@ -305,10 +286,8 @@ impl Worlds {
             };
             let (own, others) = tasks.split_at_mut(share.min(count));
             std::thread::scope(|scope| {
-                let others: Vec<_> = others
-                    .chunks_mut(share)
-                    .map(|tasks| scope.spawn(|| work(tasks)))
-                    .collect();
+                let others = others.chunks_mut(share);
+                let others: Vec<_> = others.map(|tasks| scope.spawn(|| work(tasks))).collect();
                 let mut done = work(own);
                 for other in others {
                     let ended = other
@@ -434,12 +413,8 @@ impl Common {
         for (nth, flow) in flows.iter().enumerate() {
             // Packets of the handshake and of the first window belong to no step.
             episode.take_feedback(nth);
-            observe(
-                &mut row[nth * COLUMNS.len()..],
-                flow,
-                &Feedback::default(),
-                1.0,
-            );
+            let row = &mut row[nth * COLUMNS.len()..];
+            observe(row, flow, &Feedback::default(), 1.0);
         }
         let state = state(&episode);
         slot.episode = Some(episode);
@@ -549,7 +524,7 @@ fn observe(row: &mut [f32], flow: &Steered, feedback: &Feedback, seconds: f64) {
         ms(feedback.least_rtt),
         ms(flow.min_rtt),
     ];
-    for ((place, value), (_, _, least, most, _)) in row.iter_mut().zip(values).zip(COLUMNS) {
-        *place = (value as f32).clamp(least, most);
+    for ((place, value), (_, most, _)) in row.iter_mut().zip(values).zip(COLUMNS) {
+        *place = (value as f32).clamp(0.0, most);
     }
 }
