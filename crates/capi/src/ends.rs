@@ -90,14 +90,20 @@ enum Side {
     Receiver(ReceiverEnd),
 }
 
-/// Applies the same to either.
-macro_rules! either {
-    ($end:expr, $one:ident => $what:expr) => {
-        match &mut $end.side {
-            Side::Sender($one) => $what,
-            Side::Receiver($one) => $what,
+impl End {
+    fn side(&self) -> &dyn Endpoint<Payload = Message> {
+        match &self.side {
+            Side::Sender(sender) => sender,
+            Side::Receiver(receiver) => receiver,
         }
-    };
+    }
+
+    fn side_mut(&mut self) -> &mut dyn Endpoint<Payload = Message> {
+        match &mut self.side {
+            Side::Sender(sender) => sender,
+            Side::Receiver(receiver) => receiver,
+        }
+    }
 }
 
 unsafe extern "C" fn init(
@@ -205,14 +211,15 @@ unsafe extern "C" fn receive(state: *mut c_void, now_ns: u64, datagram: *const p
             size: datagram.size_bytes,
             ecn: (datagram.ecn != PACELINE_ECN_UNKNOWN).then(|| ecn(datagram.ecn)),
         };
-        either!(end, one => Endpoint::receive(one, Instant::from_nanos(now_ns), datagram));
+        end.side_mut()
+            .receive(Instant::from_nanos(now_ns), datagram);
     }
 }
 
 unsafe extern "C" fn on_timer(state: *mut c_void, now_ns: u64) {
     // SAFETY: by the contract of the table.
     let end = unsafe { at(state) };
-    either!(end, one => Endpoint::on_timer(one, Instant::from_nanos(now_ns)));
+    end.side_mut().on_timer(Instant::from_nanos(now_ns));
 }
 
 unsafe extern "C" fn poll_transmit(
@@ -227,7 +234,7 @@ unsafe extern "C" fn poll_transmit(
         return 0;
     }
     let now = Instant::from_nanos(now_ns);
-    let Some(out) = either!(end, one => Endpoint::poll_transmit(one, now)) else {
+    let Some(out) = end.side_mut().poll_transmit(now) else {
         return 0;
     };
     // SAFETY: by the contract of the table there is room for `capacity_bytes`, and the largest
@@ -246,32 +253,26 @@ unsafe extern "C" fn poll_transmit(
 unsafe extern "C" fn next_timer(state: *mut c_void) -> u64 {
     // SAFETY: by the contract of the table.
     let end = unsafe { at(state) };
-    either!(end, one => Endpoint::next_timer(one)).map_or(PACELINE_NONE, Instant::as_nanos)
+    end.side_mut()
+        .next_timer()
+        .map_or(PACELINE_NONE, Instant::as_nanos)
 }
 
 unsafe extern "C" fn write(state: *mut c_void, now_ns: u64, bytes: u64, stop: u8, close: u8) {
     // SAFETY: by the contract of the table.
     let end = unsafe { at(state) };
     let write = writing(bytes, stop, close);
-    either!(end, one => Endpoint::write(one, Instant::from_nanos(now_ns), write));
+    end.side_mut().write(Instant::from_nanos(now_ns), write);
 }
 
 unsafe extern "C" fn delivered(state: *const c_void) -> u64 {
     // SAFETY: by the contract of the table.
-    match unsafe { &(*state.cast::<End>()).side } {
-        Side::Sender(sender) => sender.delivered(),
-        Side::Receiver(receiver) => receiver.delivered(),
-    }
+    unsafe { (*state.cast::<End>()).side().delivered() }
 }
 
 unsafe extern "C" fn stats(state: *const c_void, out: *mut paceline_stats) {
     // SAFETY: by the contract of the table.
-    let stats = match unsafe { &(*state.cast::<End>()).side } {
-        Side::Sender(sender) => Endpoint::stats(sender),
-        Side::Receiver(receiver) => Endpoint::stats(receiver),
-    };
-    // SAFETY: by the contract of the table.
-    unsafe { out.write((&stats).into()) }
+    unsafe { out.write((&(*state.cast::<End>()).side().stats()).into()) }
 }
 
 unsafe extern "C" fn phase(state: *const c_void) -> paceline_string {
