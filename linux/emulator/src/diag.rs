@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use paceline_tcp::netlink::{HEADER, Request};
-use socket2::{Domain, Protocol, Socket, Type};
+use paceline_tcp::netlink::{HEADER, Request, open};
+use socket2::Socket;
 
 /// One socket of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +44,7 @@ impl Diag {
     /// Queries the namespace that this thread is in.
     pub fn open() -> io::Result<Self> {
         Ok(Self {
-            socket: Socket::new(
-                Domain::from(libc::AF_NETLINK),
-                Type::RAW,
-                Some(Protocol::from(libc::NETLINK_SOCK_DIAG)),
-            )?,
+            socket: open(libc::NETLINK_SOCK_DIAG)?,
             // A kernel answers with at most 32 KiB.
             buffer: vec![0; 1 << 16],
         })

@@ -44,6 +44,15 @@ enum State {
     Missing,
 }
 
+impl State {
+    fn good_if(good: bool) -> Self {
+        match good {
+            true => Self::Good,
+            false => Self::Lacking,
+        }
+    }
+}
+
 struct Findings(Vec<Value>);
 
 impl Findings {
@@ -57,6 +66,12 @@ impl Findings {
         self.0.push(json!({
             "name": name, "state": word, "found": result.into(), "fix": fix,
         }));
+    }
+
+    /// The finding of a trial, which is `bad` if it failed.
+    fn tried(&mut self, name: &str, outcome: Result<String, String>, bad: State, fix: &str) {
+        let state = outcome.as_ref().map_or(bad, |_| State::Good);
+        self.add(name, state, outcome.unwrap_or_else(|why| why), fix);
     }
 }
 
@@ -95,16 +110,9 @@ pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> Value {
 
 fn look_at_controllers(findings: &mut Findings) {
     let has = controllers();
-    let missing: Vec<&str> = WANTED
-        .iter()
-        .copied()
-        .filter(|name| !has.iter().any(|h| h == name))
-        .collect();
-    let state = if missing.is_empty() {
-        State::Good
-    } else {
-        State::Lacking
-    };
+    let lacks = |name: &&str| !has.iter().any(|h| h == name);
+    let missing: Vec<&str> = WANTED.iter().copied().filter(lacks).collect();
+    let state = State::good_if(missing.is_empty());
     let fix: Vec<String> = missing.iter().map(|name| format!("tcp_{name}")).collect();
     let fix = format!("sudo modprobe -a {}", fix.join(" "));
     findings.add("congestion controllers", state, has.join(" "), &fix);
@@ -132,10 +140,8 @@ fn look_at_qdiscs(findings: &mut Findings) {
 
 fn look_at_limits(findings: &mut Findings) {
     let read = |path: &str| {
-        fs::read_to_string(path)
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.trim().to_owned()
     };
     let (receive, send) = (
         read("/proc/sys/net/core/rmem_max"),
@@ -144,23 +150,13 @@ fn look_at_limits(findings: &mut Findings) {
     let result = format!("rmem_max {receive}, wmem_max {send}: not in the way of TCP's own tuning");
     findings.add("socket limits", State::Good, result, "");
     // Pages; the third value is the maximum for all of TCP.
-    let pages: u64 = read("/proc/sys/net/ipv4/tcp_mem")
-        .split_whitespace()
-        .nth(2)
-        .and_then(|pages| pages.parse().ok())
-        .unwrap_or(0);
-    let state = if pages * 4096 < 64 << 20 {
-        State::Lacking
-    } else {
-        State::Good
-    };
+    let limits = read("/proc/sys/net/ipv4/tcp_mem");
+    let most = limits.split_whitespace().nth(2);
+    let pages: u64 = most.and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    let state = State::good_if(pages * 4096 >= 64 << 20);
     let result = format!("{} MB for all of TCP", pages * 4096 / 1_000_000);
-    findings.add(
-        "TCP memory",
-        state,
-        result,
-        "sudo sysctl net.ipv4.tcp_mem=\"65536 131072 262144\"",
-    );
+    let fix = "sudo sysctl net.ipv4.tcp_mem=\"65536 131072 262144\"";
+    findings.add("TCP memory", state, result, fix);
     let limits = read("/proc/self/limits");
     let line = limits
         .lines()
@@ -169,17 +165,10 @@ fn look_at_limits(findings: &mut Findings) {
         .and_then(|line| line.split_whitespace().nth(3))
         .and_then(|number| number.parse().ok())
         .unwrap_or(u64::MAX);
-    let state = if files < 256 {
-        State::Lacking
-    } else {
-        State::Good
-    };
-    findings.add(
-        "open files",
-        state,
-        format!("{files}, 3 for each flow"),
-        "ulimit -n 4096",
-    );
+    let state = State::good_if(files >= 256);
+    let fix = "ulimit -n 4096";
+    let result = format!("{files}, 3 for each flow");
+    findings.add("open files", state, result, fix);
 }
 
 fn look_at_namespaces(findings: &mut Findings) {
@@ -190,40 +179,29 @@ fn look_at_namespaces(findings: &mut Findings) {
             false => "network namespaces, as root".to_owned(),
         })
     });
-    let (state, result) = graded(outcome, State::Missing);
     let fix =
         "sudo sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0";
-    findings.add("namespaces", state, result, fix);
+    findings.tried("namespaces", outcome, State::Missing, fix);
     let outcome = trial(|| {
         namespace::isolate().map_err(words)?;
         Tun::open("trial").map_err(|error| error.to_string())?;
         Ok(format!("{DEVICE} opens"))
     });
-    let (state, result) = graded(outcome, State::Missing);
     let fix =
         "sudo modprobe tun && sudo chmod 666 /dev/net/tun (in a container: --device /dev/net/tun)";
-    findings.add("TUN devices", state, result, fix);
+    findings.tried("TUN devices", outcome, State::Missing, fix);
     let outcome = trial(|| match sys::real_time(1) {
         Ok(()) => Ok("SCHED_FIFO".to_owned()),
         Err(error) => Err(format!("no SCHED_FIFO: {error}")),
     });
-    let (state, result) = graded(outcome, State::Lacking);
     let fix = "echo \"$USER - rtprio 50\" | sudo tee /etc/security/limits.d/paceline.conf, and log in again";
-    findings.add("real-time scheduling", state, result, fix);
+    findings.tried("real-time scheduling", outcome, State::Lacking, fix);
     let outcome = trial(|| match sys::lock_memory() {
         Ok(()) => Ok("mlockall".to_owned()),
         Err(error) => Err(format!("memory is not locked: {error}")),
     });
-    let (state, result) = graded(outcome, State::Lacking);
     let fix = "echo \"$USER - memlock unlimited\" | sudo tee -a /etc/security/limits.d/paceline.conf, and log in again";
-    findings.add("locked memory", state, result, fix);
-}
-
-fn graded(outcome: Result<String, String>, bad: State) -> (State, String) {
-    match outcome {
-        Ok(result) => (State::Good, result),
-        Err(result) => (bad, result),
-    }
+    findings.tried("locked memory", outcome, State::Lacking, fix);
 }
 
 /// The wake-up delay of a thread that sleeps for 200 us, scheduled as in a run.
@@ -253,19 +231,11 @@ fn look_at_timers(findings: &mut Findings) {
     let outcome = outcome.unwrap_or_default();
     let numbers: Vec<u64> = outcome.split(' ').flat_map(str::parse).collect();
     let [p50, p99, max] = numbers[..] else {
-        findings.add(
-            "timers",
-            State::Lacking,
-            "could not be measured",
-            "try again",
-        );
+        let fix = "try again";
+        findings.add("timers", State::Lacking, "could not be measured", fix);
         return;
     };
-    let state = if p99 <= GOOD {
-        State::Good
-    } else {
-        State::Lacking
-    };
+    let state = State::good_if(p99 <= GOOD);
     let micros = |nanos: u64| nanos as f64 / 1e3;
     let result = format!(
         "late by {:.0} us in the median, p99 {:.0} us, at most {:.0} us",
@@ -273,12 +243,8 @@ fn look_at_timers(findings: &mut Findings) {
         micros(p99),
         micros(max)
     );
-    findings.add(
-        "timers",
-        state,
-        result,
-        "stop what else the machine does, or allow real-time scheduling",
-    );
+    let fix = "stop what else the machine does, or allow real-time scheduling";
+    findings.add("timers", state, result, fix);
 }
 
 /// Rates in rising order, up to the first that fails in all of [`TRIES`]: a hypervisor's pause of

@@ -55,18 +55,21 @@ pub fn start(
     let (server_host, client_host) = (hosts[0].try_clone()?, hosts[1].try_clone()?);
     // Inside, outside groups have no number.
     let foreground = sys::in_foreground();
-    process::start(move |mut theirs| {
+    process::start(move |theirs| {
         let _ = sys::die_with_parent();
         sys::behave();
-        let code = match keep(programs, place, [&server_host, &client_host], foreground) {
-            Ok(code) => code,
-            Err(error) => {
-                eprintln!("paceline shell: {error}");
-                FAILED
-            }
-        };
-        let _ = theirs.write_all(&code.to_ne_bytes());
+        let hosts = [&server_host, &client_host];
+        report(theirs, keep(programs, place, hosts, foreground));
     })
+}
+
+/// Reports how the client ended, or that it could not run.
+fn report(mut theirs: UnixStream, code: io::Result<i32>) {
+    let code = code.unwrap_or_else(|error| {
+        eprintln!("paceline shell: {error}");
+        FAILED
+    });
+    let _ = theirs.write_all(&code.to_ne_bytes());
 }
 
 /// How the client ended, as reported by [`start`]'s stream.
@@ -81,16 +84,9 @@ pub fn ended(stream: &mut UnixStream) -> i32 {
 /// The keeper: starts the first process, and passes its report on.
 fn keep(programs: &Programs, place: Place, hosts: [&File; 2], foreground: bool) -> io::Result<i32> {
     sys::unshare(UnshareFlags::NEWPID | UnshareFlags::NEWNS)?;
-    let (_first, mut stream) = process::start(|mut theirs| {
+    let (_first, mut stream) = process::start(|theirs| {
         let _ = sys::die_with_parent();
-        let code = match first(programs, place, hosts, foreground) {
-            Ok(code) => code,
-            Err(error) => {
-                eprintln!("paceline shell: {error}");
-                FAILED
-            }
-        };
-        let _ = theirs.write_all(&code.to_ne_bytes());
+        report(theirs, first(programs, place, hosts, foreground));
     })?;
     Ok(ended(&mut stream))
 }

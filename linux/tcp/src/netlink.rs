@@ -90,12 +90,8 @@ impl Request {
 
     /// Accepts all addresses of a network as the host's own.
     pub fn add_local(network: Ipv4Addr, prefix: u8) -> Self {
-        let mut body = route_header(
-            prefix,
-            libc::RT_TABLE_LOCAL,
-            libc::RT_SCOPE_HOST,
-            libc::RTN_LOCAL,
-        );
+        let (scope, kind) = (libc::RT_SCOPE_HOST, libc::RTN_LOCAL);
+        let mut body = route_header(prefix, libc::RT_TABLE_LOCAL, scope, kind);
         attribute(&mut body, libc::RTA_DST, &network.octets());
         attribute(&mut body, libc::RTA_OIF, &LOOPBACK.to_ne_bytes());
         Self::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, body)
@@ -108,12 +104,8 @@ impl Request {
         (to, prefix): (Ipv4Addr, u8),
         metrics: RouteMetrics,
     ) -> Self {
-        let mut body = route_header(
-            prefix,
-            libc::RT_TABLE_MAIN,
-            libc::RT_SCOPE_LINK,
-            libc::RTN_UNICAST,
-        );
+        let (scope, kind) = (libc::RT_SCOPE_LINK, libc::RTN_UNICAST);
+        let mut body = route_header(prefix, libc::RT_TABLE_MAIN, scope, kind);
         attribute(&mut body, libc::RTA_DST, &to.octets());
         attribute(&mut body, libc::RTA_OIF, &device.to_ne_bytes());
         if let Some(from) = from {
@@ -158,17 +150,18 @@ pub struct Routing {
     sequence: u32,
 }
 
+/// A netlink socket of a protocol.
+pub fn open(protocol: libc::c_int) -> io::Result<Socket> {
+    let family = Domain::from(libc::AF_NETLINK);
+    Socket::new(family, Type::RAW, Some(Protocol::from(protocol)))
+}
+
 impl Routing {
     /// Opens one.
     pub fn open() -> io::Result<Self> {
-        Ok(Self {
-            socket: Socket::new(
-                Domain::from(libc::AF_NETLINK),
-                Type::RAW,
-                Some(Protocol::from(libc::NETLINK_ROUTE)),
-            )?,
-            sequence: 0,
-        })
+        let socket = open(libc::NETLINK_ROUTE)?;
+        let sequence = 0;
+        Ok(Self { socket, sequence })
     }
 
     /// A device's index.
