@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::build::{Build, FlowSummary};
 use crate::cut::up_to_last;
 use crate::error::CaptureError;
-use crate::source::{Format, Source};
+use crate::source::{Format, Source, list};
 
 /// The maximum size of a result: hours at ten intervals a second with dozens of streams.
 const MOST: u64 = 256 << 20;
@@ -174,10 +174,8 @@ fn tests(text: &[u8]) -> Result<Vec<Test>, CaptureError> {
 
 /// Where the next JSON object begins: at the beginning of a line, or right here.
 fn begin(text: &[u8]) -> Option<usize> {
-    let blank = text
-        .iter()
-        .take_while(|octet| !octet.is_ascii_graphic())
-        .count();
+    let blank = text.iter().take_while(|octet| !octet.is_ascii_graphic());
+    let blank = blank.count();
     if text.get(blank) == Some(&b'{') {
         return Some(blank);
     }
@@ -259,10 +257,8 @@ fn collect(
             ));
         };
         let stream = streams.entry((number, socket)).or_default();
-        stream.sender = entry
-            .get("sender")
-            .and_then(Value::as_bool)
-            .or(stream.sender);
+        let sender = entry.get("sender").and_then(Value::as_bool);
+        stream.sender = sender.or(stream.sender);
         stream.last = test.begin + to;
         stream.rows.push(Row {
             from: test.begin + from,
@@ -306,10 +302,8 @@ fn arrivals(test: &Test, streams: &mut [(u64, &mut Stream)]) {
     // The sum is the receiver's own; it has one count of packets fewer than each stream's loss.
     let all: f64 = expected.iter().map(|(_, bytes)| bytes).sum();
     let sum = of_sum("bytes").map_or(all, |sum| sum as f64);
-    let end = test
-        .end
-        .get("sum_received")
-        .and_then(|sum| seconds(sum, "end"));
+    let received = test.end.get("sum_received");
+    let end = received.and_then(|sum| seconds(sum, "end"));
     for (socket, bytes) in expected {
         if let Some((_, stream)) = streams.iter_mut().find(|(of, _)| *of == socket) {
             let part = if all > 0.0 { bytes / all } else { 0.0 };
@@ -354,23 +348,14 @@ fn describe(socket: u64, stream: &Stream, head: &Value, end: &Value) -> FlowSumm
     let cc = words.iter().find_map(|key| end.get(key)?.as_str());
     let cc = cc.map(|cc| cc.chars().filter(|c| !c.is_control()).take(40).collect());
     let rtts = stream.rows.iter().filter_map(|row| row.rtt_us);
-    let least = of("sender", "min_rtt")
-        .filter(|rtt| *rtt > 0)
-        .into_iter()
-        .chain(rtts)
-        .min();
+    let least = of("sender", "min_rtt").filter(|rtt| *rtt > 0);
+    let least = least.into_iter().chain(rtts).min();
     let packets = || {
-        stream
-            .rows
-            .iter()
-            .map(|row| row.packets)
-            .sum::<Option<u64>>()
+        let rows = stream.rows.iter();
+        rows.map(|row| row.packets).sum::<Option<u64>>()
     };
-    let retransmits = stream
-        .rows
-        .iter()
-        .map(|row| row.retransmits)
-        .sum::<Option<u64>>();
+    let rows = stream.rows.iter();
+    let retransmits = rows.map(|row| row.retransmits).sum::<Option<u64>>();
     let counters = [
         ("sent_packets", of("udp", "packets").or_else(packets)),
         (
@@ -486,13 +471,6 @@ fn notes(build: &mut Build<'_>, tests: &[Test], streams: &[((usize, u64), Stream
     build
         .notes
         .push("bytes in flight are not known and stand as 0".to_owned());
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
 }
 
 fn whole(value: &Value, key: &str) -> Option<u64> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use paceline_record::regular;
+use serde_json::Value;
 
 use crate::error::CaptureError;
 
@@ -197,4 +198,10 @@ impl Read for Bounded<'_> {
             .ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
         Ok(read)
     }
+}
+
+/// The list under a key of JSON; empty if there is none.
+pub fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    let list = value.get(key).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
 }

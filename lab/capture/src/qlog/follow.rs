@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::build::FlowSummary;
 use crate::qlog::events::{Event, number_of};
 use crate::ranges::Ranges;
+use crate::source::list;
 
 /// The factor by which a time is too small if it is taken for seconds but is in milliseconds.
 const SECONDS: u64 = 1000;
@@ -419,10 +420,9 @@ impl Connection {
     fn on_lost(&mut self, data: &Value) {
         let number = number(data).or_else(|| whole(data.get("packet_nr")));
         let kind = packet_type(data);
-        let kind = if kind.is_empty() {
-            text(data, "type")
-        } else {
-            kind
+        let kind = match kind.is_empty() {
+            true => text(data, "type"),
+            false => kind,
         };
         let Some(number) = number else {
             self.lost += 1;
@@ -490,13 +490,6 @@ impl Connection {
     }
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
-}
-
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
@@ -534,10 +527,9 @@ fn packet_type(data: &Value) -> &str {
     let within = data
         .get("header")
         .map_or("", |header| text(header, "packet_type"));
-    if within.is_empty() {
-        text(data, "packet_type")
-    } else {
-        within
+    match within.is_empty() {
+        true => text(data, "packet_type"),
+        false => within,
     }
 }
 
