@@ -208,10 +208,8 @@ unsafe extern "C" fn phase_name(
 ) -> u32 {
     // SAFETY: by the contract of the table.
     unsafe {
-        let entry = spec(controller)
-            .phases
-            .get(index)
-            .map(|name| paceline_string::of(name));
+        let name = spec(controller).phases.get(index);
+        let entry = name.map(|name| paceline_string::of(name));
         give(entry, out)
     }
 }

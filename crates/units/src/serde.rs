@@ -40,20 +40,18 @@ duplicate! {
     ]
     impl Serialize for Amount {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            if serializer.is_human_readable() {
-                serializer.collect_str(self)
-            } else {
-                self.get_number().serialize(serializer)
+            match serializer.is_human_readable() {
+                true => serializer.collect_str(self),
+                false => self.get_number().serialize(serializer),
             }
         }
     }
 
     impl<'de> Deserialize<'de> for Amount {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            if deserializer.is_human_readable() {
-                deserializer.deserialize_str(Text(&QUANTITY, PhantomData))
-            } else {
-                <Number>::deserialize(deserializer).map(Self::of_number)
+            match deserializer.is_human_readable() {
+                true => deserializer.deserialize_str(Text(&QUANTITY, PhantomData)),
+                false => <Number>::deserialize(deserializer).map(Self::of_number),
             }
         }
     }

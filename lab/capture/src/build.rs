@@ -225,12 +225,8 @@ impl<'a> Build<'a> {
 
     /// The flows that have started by then: later entries about one of them come after that.
     pub fn start_until(&mut self, at: Instant) {
-        while let Some((start, end)) = self
-            .spans
-            .get(self.waiting)
-            .copied()
-            .filter(|span| span.0 <= at)
-        {
+        let due = |span: &(Instant, Instant)| span.0 <= at;
+        while let Some((start, end)) = self.spans.get(self.waiting).copied().filter(due) {
             let flow = self.waiting as u32;
             self.recorder
                 .event(EventRow::new(start, Some(flow), EventKind::Start));

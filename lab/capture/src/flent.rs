@@ -142,10 +142,8 @@ fn span(series: &Series, times: &[Instant]) -> Option<(usize, usize)> {
 /// The bytes of a step; a rate that is missing between others counts as nothing.
 fn bytes(series: &Series, times: &[Instant], step: usize) -> u64 {
     let rate = series.rates.get(step).copied().flatten().unwrap_or(0.0);
-    let ends = step
-        .checked_sub(1)
-        .and_then(|before| times.get(before))
-        .zip(times.get(step));
+    let before = step.checked_sub(1).and_then(|before| times.get(before));
+    let ends = before.zip(times.get(step));
     let length = ends.map_or(0.0, |(from, to)| to.since(*from).as_nanos() as f64 / 1e9);
     (rate * length / 8.0).round() as u64
 }

@@ -124,13 +124,9 @@ fn v4(packet: &[u8], cut: usize) -> Frame {
         0 => packet.len() + cut,
         total => total,
     };
-    transport(
-        header[9],
-        packet.get(length..),
-        total.checked_sub(length),
-        (address(12), address(16)),
-        Some(word(4)),
-    )
+    let (rest, total) = (packet.get(length..), total.checked_sub(length));
+    let ends = (address(12), address(16));
+    transport(header[9], rest, total, ends, Some(word(4)))
 }
 
 fn v6(packet: &[u8], cut: usize) -> Frame {
@@ -163,13 +159,8 @@ fn v6(packet: &[u8], cut: usize) -> Frame {
         };
         (next, rest, total) = (after, inner, left);
     }
-    transport(
-        next,
-        Some(rest),
-        Some(total),
-        (address(8), address(24)),
-        None,
-    )
+    let ends = (address(8), address(24));
+    transport(next, Some(rest), Some(total), ends, None)
 }
 
 fn transport(

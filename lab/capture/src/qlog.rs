@@ -265,10 +265,9 @@ impl Rows<'_> {
             };
             let packet = match did {
                 Did::Sent { at, len, again } => {
-                    let kind = if *again {
-                        PacketKind::Retransmit
-                    } else {
-                        PacketKind::Send
+                    let kind = match *again {
+                        true => PacketKind::Retransmit,
+                        false => PacketKind::Send,
                     };
                     Some((true, kind, at, len))
                 }

@@ -188,12 +188,8 @@ impl Trace {
         if self.keys.is_empty() {
             self.keys = fields.iter().map(|(key, _)| String::from(*key)).collect();
         }
-        if !self
-            .keys
-            .iter()
-            .map(String::as_str)
-            .eq(fields.iter().map(|(key, _)| *key))
-        {
+        let keys = self.keys.iter().map(String::as_str);
+        if !keys.eq(fields.iter().map(|(key, _)| *key)) {
             return Err("S has other fields than the first one".into());
         }
         let values = fields.iter().map(|(key, value)| number(key, value));

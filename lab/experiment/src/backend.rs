@@ -100,11 +100,8 @@ impl<'a> Watch<'a> {
     /// It takes too much memory, or the caller stops it.
     pub fn check(&mut self, at: &Progress, record: Option<&Recorder>) -> Result<(), RunError> {
         self.within(at)?;
-        match self
-            .on_progress
-            .as_mut()
-            .map(|on_progress| on_progress(at, record))
-        {
+        let on_progress = self.on_progress.as_mut();
+        match on_progress.map(|on_progress| on_progress(at, record)) {
             Some(ControlFlow::Break(())) => Err(RunError::Interrupted),
             _ => Ok(()),
         }

@@ -32,14 +32,10 @@ pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<
     let mut wrong = Vec::new();
     let mut choose = |choice: &ControllerChoice, key: String, groups: &[FlowGroup]| {
         let report = |error| wrong.push(error_at(scenario, key, error));
-        let chosen: Result<Vec<Choice>, Wrong> = groups
-            .iter()
-            .map(|group| fitting(choice, group, guests))
-            .collect();
-        chosen
-            .map_err(report)
-            .ok()
-            .and_then(|chosen| chosen.into_iter().next())
+        let chosen = groups.iter().map(|group| fitting(choice, group, guests));
+        let chosen: Result<Vec<Choice>, Wrong> = chosen.collect();
+        let chosen = chosen.map_err(report).ok();
+        chosen.and_then(|chosen| chosen.into_iter().next())
     };
     let groups = scenario.flows.iter().enumerate();
     let choices: Vec<Option<Choice>> = groups
@@ -262,12 +258,10 @@ fn theirs(
     }
     let known = controllers_of(runs);
     if stack != runs.word() || known.is_empty() {
-        let stacks: Vec<&str> = StackName::ALL
-            .iter()
-            .filter(|stack| !controllers_of(**stack).is_empty())
-            .map(|stack| stack.word())
-            .chain(guests.stacks())
-            .collect();
+        let bring = |stack: &&StackName| !controllers_of(**stack).is_empty();
+        let ours = StackName::ALL.iter().filter(bring);
+        let ours = ours.map(|stack| stack.word());
+        let stacks: Vec<&str> = ours.chain(guests.stacks()).collect();
         let message = match stacks.contains(&stack) {
             true => format!("a controller of {stack} runs on flows of {stack} alone"),
             false => format!("there is no stack `{stack}`; there are {}", list(&stacks)),

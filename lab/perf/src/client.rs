@@ -316,10 +316,9 @@ impl<'a> Client<'a> {
             ),
             ConnectionError::ApplicationClosed(close) => {
                 let text = printable(&String::from_utf8_lossy(&close.reason), 300);
-                let text = if text.is_empty() {
-                    "the server has ended the test".to_owned()
-                } else {
-                    text
+                let text = match text.is_empty() {
+                    true => "the server has ended the test".to_owned(),
+                    false => text,
                 };
                 Error::new(Kind::of_code(close.error_code.into_inner()), text)
             }
@@ -460,10 +459,8 @@ impl<'a> Client<'a> {
         loop {
             let from = test.reported.end_ns;
             let end = from + self.options.report.as_nanos();
-            let limit = test
-                .ended
-                .unwrap_or_else(|| now.since(test.start))
-                .as_nanos();
+            let ended = test.ended.unwrap_or_else(|| now.since(test.start));
+            let limit = ended.as_nanos();
             let row = end / self.interval.as_nanos();
             // The receiver's count for that time, which may still be on its way.
             let is_known = test.counts().len() as u64 > row;

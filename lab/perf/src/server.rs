@@ -199,11 +199,9 @@ impl Server {
         }
         self.receive(on_news)?;
         let now = self.clock.now();
-        let mut tester = self
-            .peers
-            .iter()
-            .find(|(_, peer)| peer.is_testing())
-            .map(|(number, _)| *number);
+        let mut peers = self.peers.iter();
+        let tester = peers.find(|(_, peer)| peer.is_testing());
+        let mut tester = tester.map(|(number, _)| *number);
         let mut until = now + PATIENCE;
         for (number, peer) in &mut self.peers {
             let is_free = tester.is_none_or(|tester| tester == *number);

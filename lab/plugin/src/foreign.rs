@@ -91,11 +91,6 @@ impl Foreign {
         self
     }
 
-    /// The controller's description.
-    pub fn spec(&self) -> &Spec {
-        &self.spec
-    }
-
     /// Asks for its current decision.
     fn decide(&mut self) {
         if let Some(outputs) = self.spec.table.outputs {

@@ -383,10 +383,8 @@ impl Texts {
         let Cow::Borrowed(literal) = name else {
             return self.place(name);
         };
-        let known = self
-            .literals
-            .iter()
-            .find(|(n, _)| std::ptr::eq(*n, literal));
+        let mut literals = self.literals.iter();
+        let known = literals.find(|(n, _)| std::ptr::eq(*n, literal));
         if let Some((_, key)) = known {
             return *key;
         }

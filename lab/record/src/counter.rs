@@ -55,10 +55,8 @@ impl Counter<'_> {
         let after = self
             .rows
             .partition_point(|row| self.times.get(*row).is_some_and(|t| *t <= time));
-        let before = after
-            .checked_sub(1)
-            .and_then(|k| self.rows.get(k))
-            .and_then(point);
+        let before = after.checked_sub(1).and_then(|k| self.rows.get(k));
+        let before = before.and_then(point);
         let (t0, v0) = before.unwrap_or((self.origin, 0));
         let after = self.rows.get(after).and_then(point);
         let after = match (after, self.end) {
@@ -71,12 +69,7 @@ impl Counter<'_> {
         if time <= t0 || t1 <= t0 {
             return v0;
         }
-        let (t0, v0, t1, v1) = (
-            i128::from(t0),
-            i128::from(v0),
-            i128::from(t1),
-            i128::from(v1),
-        );
+        let [t0, v0, t1, v1] = [t0, v0, t1, v1].map(i128::from);
         let value = v0 + (v1 - v0).saturating_mul(i128::from(time) - t0) / (t1 - t0);
         i64::try_from(value).unwrap_or(i64::MAX)
     }

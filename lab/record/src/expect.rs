@@ -41,10 +41,8 @@ pub fn evaluate(metrics: &[Metric], expectations: &[Expectation]) -> Vec<Outcome
     let outcome = |expected: &Expectation| {
         let spec = find(METRICS, &expected.metric);
         let name = spec.map_or(expected.metric.as_str(), |spec| spec.name);
-        let value = metrics
-            .iter()
-            .find(|m| m.name == name)
-            .and_then(|m| m.value);
+        let metric = metrics.iter().find(|m| m.name == name);
+        let value = metric.and_then(|m| m.value);
         Outcome {
             metric: name.to_owned(),
             bound: format!("{} {}", expected.op, expected.bound),

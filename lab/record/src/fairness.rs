@@ -54,10 +54,8 @@ fn bins(rows: &Series<'_>, span: Span) -> impl Iterator<Item = Span> + use<> {
 
 /// The goodput in a bin of each flow that is active for all of it.
 fn shares(rows: &Series<'_>, bin: Span) -> Vec<u64> {
-    let active = rows
-        .flows
-        .iter()
-        .filter(|f| f.active.is_some_and(|a| a.covers(bin)));
+    let covers = |f: &&FlowSeries| f.active.is_some_and(|a| a.covers(bin));
+    let active = rows.flows.iter().filter(covers);
     active.map(|flow| rows.goodput(flow, bin)).collect()
 }
 
@@ -92,10 +90,9 @@ pub(crate) fn converged(rows: &Series<'_>) -> Option<Span> {
     let span = after_last_start(rows)?;
     let mut fair = 0;
     for bin in bins(rows, span) {
-        fair = if is_fair(&shares(rows, bin)) {
-            fair + 1
-        } else {
-            0
+        fair = match is_fair(&shares(rows, bin)) {
+            true => fair + 1,
+            false => 0,
         };
         if fair == HOLD {
             return Span::new(bin.to - HOLD as i64 * BIN, span.to);

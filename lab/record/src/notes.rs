@@ -268,11 +268,8 @@ impl Series<'_> {
         let slow = |state: Option<&str>| matches!(state, Some("Slowdown" | "Ramp"));
         let mut states = std::collections::BTreeMap::new();
         let (mut first, mut count) = (None, 0_u64);
-        let rows = times
-            .iter()
-            .zip(flows)
-            .zip(kinds)
-            .zip(olds.into_iter().zip(news));
+        let changes = olds.into_iter().zip(news);
+        let rows = times.iter().zip(flows).zip(kinds).zip(changes);
         for (((time, flow), kind), (old, new)) in rows {
             let Some(flow) = flow.filter(|flow| is_one(*flow)) else {
                 continue;

@@ -24,10 +24,9 @@ pub(crate) fn heavy_loss_rounds(rows: &Series<'_>) -> Option<f64> {
         let (offered, dropped, _) = rows.bottleneck_in(Span::new(start, time)?)?;
         let heavy = u128::from(dropped) * 10 > u128::from(offered);
         count += u64::from(heavy);
-        light = if heavy {
-            0
-        } else {
-            light + u64::from(offered > 0)
+        light = match heavy {
+            true => 0,
+            false => light + u64::from(offered > 0),
         };
         if count > 0 && light > 1 {
             break;

@@ -43,13 +43,9 @@ impl Run {
         let [flows, samples, queue, events] = ["flows", "samples", "queue", "events"].map(columns);
         let (flows, samples, queue, events) = (flows?, samples?, queue?, events?);
         let view = |table, batch| TableView { table, batch };
-        let rows = Series::new(
-            &info,
-            view("flows", &flows),
-            view("samples", &samples),
-            view("queue", &queue),
-            view("events", &events),
-        )?;
+        let (flows, samples) = (view("flows", &flows), view("samples", &samples));
+        let (queue, events) = (view("queue", &queue), view("events", &events));
+        let rows = Series::new(&info, flows, samples, queue, events)?;
         let (metrics, flows) = (of_run(&rows), of_flows(&rows)?);
         let notes = rows.notes(&info);
         Ok(Self {
@@ -183,11 +179,8 @@ impl Run {
                 Value::Object(object)
             })
             .collect();
-        let metrics: Map<String, Value> = self
-            .metrics
-            .iter()
-            .map(|m| (m.name.to_owned(), m.json()))
-            .collect();
+        let metrics = self.metrics.iter().map(|m| (m.name.to_owned(), m.json()));
+        let metrics: Map<String, Value> = metrics.collect();
         let mut summary = json!({
             "schema": SCHEMA,
             "scenario": self.info.scenario,

@@ -271,10 +271,8 @@ impl<'a> Series<'a> {
         let inside = rows
             .iter()
             .filter(|row| times.get(**row).is_some_and(|t| span.contains(*t)));
-        let mut picked: Vec<i64> = inside
-            .filter(|row| values.is_valid(**row))
-            .map(|row| values.value(*row))
-            .collect();
+        let known = inside.filter(|row| values.is_valid(**row));
+        let mut picked: Vec<i64> = known.map(|row| values.value(*row)).collect();
         picked.sort_unstable();
         picked
     }

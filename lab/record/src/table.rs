@@ -287,10 +287,8 @@ impl Contents {
 
     fn batch_of(&self, numbers: Vec<usize>) -> RecordBatch {
         let arrays = numbers.iter().map(|number| self.array(*number)).collect();
-        let schema = self
-            .schema
-            .project(&numbers)
-            .expect("columns that there are");
+        let schema = self.schema.project(&numbers);
+        let schema = schema.expect("columns that there are");
         let rows = RecordBatchOptions::new().with_row_count(Some(self.rows));
         // Every column has a cell for each row, and those that are not nullable have no null.
         RecordBatch::try_new_with_options(Arc::new(schema), arrays, &rows)

@@ -71,10 +71,8 @@ pub(crate) fn parts(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let digit = |c: char| c.is_ascii_digit() || ".+-".contains(c);
     let (number, unit) = text.split_at(text.find(|c| !digit(c)).unwrap_or(text.len()));
-    let number = number
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite());
+    let number: Option<f64> = number.parse().ok();
+    let number = number.filter(|number| number.is_finite());
     Some((number?, unit.trim()))
 }
 
@@ -115,15 +113,13 @@ pub(crate) fn written(number: f64, unit: &str, whole: bool) -> Value {
     if whole {
         return Value::Integer(number.round() as i128);
     }
-    let rounded: f64 = if number.fract() == 0.0 && number.abs() < 1e15 {
-        number
-    } else {
-        format!("{number:.3e}").parse().unwrap_or(number)
+    let rounded: f64 = match number.fract() == 0.0 && number.abs() < 1e15 {
+        true => number,
+        false => format!("{number:.3e}").parse().unwrap_or(number),
     };
-    if unit.is_empty() {
-        Value::Float(rounded)
-    } else {
-        Value::Text(format!("{rounded} {unit}"))
+    match unit.is_empty() {
+        true => Value::Float(rounded),
+        false => Value::Text(format!("{rounded} {unit}")),
     }
 }
 

@@ -135,10 +135,9 @@ impl Document {
                 problems.push(document.at(Kind::Override, &origin, key, message, Some(hint)));
             }
         }
-        if problems.is_empty() {
-            Ok(document)
-        } else {
-            Err(problems)
+        match problems.is_empty() {
+            true => Ok(document),
+            false => Err(problems),
         }
     }
 
@@ -389,10 +388,9 @@ fn place(
 /// The key of `name` in the table `above`, quoted if TOML requires it.
 pub(crate) fn join(above: &str, name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name = if !name.is_empty() && name.chars().all(bare) {
-        name.to_owned()
-    } else {
-        format!("{name:?}")
+    let name = match !name.is_empty() && name.chars().all(bare) {
+        true => name.to_owned(),
+        false => format!("{name:?}"),
     };
     match above {
         "" => name,

@@ -196,11 +196,8 @@ impl Drawn {
                 true => cell.to_owned(),
                 false => format!("{cell} {}", self.unit),
             };
-            return Ok(cell
-                .parse::<i128>()
-                .ok()
-                .filter(|_| self.unit.is_empty())
-                .map_or_else(|| Value::Text(exact(&text)), Value::Integer));
+            let whole = cell.parse::<i128>().ok().filter(|_| self.unit.is_empty());
+            return Ok(whole.map_or_else(|| Value::Text(exact(&text)), Value::Integer));
         }
         for _ in 0..TRIES {
             let number = self.law.number(rng);
@@ -322,10 +319,8 @@ impl Rows {
             }
             rows.count += 1;
             for (place, name) in &places {
-                let cell = cells
-                    .get_mut(*place)
-                    .map(std::mem::take)
-                    .unwrap_or_default();
+                let cell = cells.get_mut(*place).map(std::mem::take);
+                let cell = cell.unwrap_or_default();
                 if cell.is_empty() {
                     return Err(format!("line {number} has no value in the column {name:?}"));
                 }
@@ -398,11 +393,9 @@ pub(crate) fn population(
                 let content = read(file).and_then(|text| Rows::read(&text, &wanted));
                 let content = content.map_err(|why| {
                     let message = format!("cannot read {}: {why}", file.display());
-                    problem(
-                        one,
-                        message,
-                        "a file of comma-separated values, its columns named in the first line",
-                    )
+                    let hint =
+                        "a file of comma-separated values, its columns named in the first line";
+                    problem(one, message, hint)
                 })?;
                 files.insert(file, content);
             }
@@ -411,11 +404,8 @@ pub(crate) fn population(
                 let names = there.map_or(&[][..], |rows| &rows.names);
                 let known: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
                 let message = format!("{} has no column {column:?}, or no row", file.display());
-                return Err(problem(
-                    one,
-                    message,
-                    &format!("its columns: {}", known.join(", ")),
-                ));
+                let hint = format!("its columns: {}", known.join(", "));
+                return Err(problem(one, message, &hint));
             }
         }
     }
@@ -424,29 +414,20 @@ pub(crate) fn population(
         (None, Some(rows)) if drawn.iter().all(|one| one.file().is_some()) => rows,
         _ => {
             let message = format!("`{}` is drawn, and nothing says how often", first.place);
-            return Err(problem(
-                first,
-                message,
-                "for example draws = 100 in [sweep]",
-            ));
+            let hint = "for example draws = 100 in [sweep]";
+            return Err(problem(first, message, hint));
         }
     };
     if !(1..=limits::MAX_SWEEP_POINTS).contains(&count) {
         let message = format!("{count} draws");
-        return Err(problem(
-            first,
-            message,
-            &format!("from 1 to {}", limits::MAX_SWEEP_POINTS),
-        ));
+        let hint = format!("from 1 to {}", limits::MAX_SWEEP_POINTS);
+        return Err(problem(first, message, &hint));
     }
-    let mut streams: Vec<Rng> = drawn
-        .iter()
-        .map(|one| stream(seed, &one.keys.join(",")))
-        .collect();
-    let mut picks: BTreeMap<&Path, Rng> = files
-        .keys()
-        .map(|file| (*file, stream(seed, &file.to_string_lossy())))
-        .collect();
+    let streams = drawn.iter().map(|one| stream(seed, &one.keys.join(",")));
+    let mut streams: Vec<Rng> = streams.collect();
+    let picks = files.keys();
+    let picks = picks.map(|file| (*file, stream(seed, &file.to_string_lossy())));
+    let mut picks: BTreeMap<&Path, Rng> = picks.collect();
     let mut points = Vec::with_capacity(count);
     for number in 0..count {
         // One row of each file, for all keys that are drawn from it.

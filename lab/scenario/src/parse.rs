@@ -81,19 +81,15 @@ impl Scenario {
             Ok(Some(axis)) => {
                 sweep.axes.push(axis);
                 let errors = check(self);
-                if errors.is_empty() {
-                    Ok(())
-                } else {
-                    Err(errors)
+                match errors.is_empty() {
+                    true => Ok(()),
+                    false => Err(errors),
                 }
             }
-            Err((kind, origin, key, message, hint)) => Err(vec![self.document.at(
-                kind,
-                &origin,
-                &key,
-                message,
-                Some(hint),
-            )]),
+            Err((kind, origin, key, message, hint)) => {
+                let document = &self.document;
+                Err(vec![document.at(kind, &origin, &key, message, Some(hint))])
+            }
         }
     }
 

@@ -198,11 +198,9 @@ impl JsonSchema for Queue {
         };
         let size = generator.subschema_for::<Size>();
         let size = json!({ "description": "How much it holds", "allOf": [size] });
-        let signals: Vec<(&str, Json)> = vocabulary
-            .early_signals
-            .iter()
-            .map(|signal| (signal.name, early_schema(signal, generator)))
-            .collect();
+        let signals = vocabulary.early_signals.iter();
+        let signals = signals.map(|signal| (signal.name, early_schema(signal, generator)));
+        let signals: Vec<(&str, Json)> = signals.collect();
         let mut forms = Vec::new();
         for (number, named) in vocabulary.queues.iter().enumerate() {
             let is_default = number == 0;

@@ -212,11 +212,9 @@ impl<'n> Table<'n, '_, '_> {
 
     /// The keys that were not requested, for tables with free keys.
     pub(crate) fn others(&self) -> Vec<(&'n String, &'n Node)> {
-        self.entries
-            .iter()
-            .filter(|(name, _)| !self.known.contains(&name.as_str()))
-            .map(|(name, entry)| (name, &entry.node))
-            .collect()
+        let known = |name: &String| self.known.contains(&name.as_str());
+        let unknown = self.entries.iter().filter(|(name, _)| !known(name));
+        unknown.map(|(name, entry)| (name, &entry.node)).collect()
     }
 
     /// Reports the keys that nobody requested.
@@ -243,10 +241,8 @@ impl<'n> Table<'n, '_, '_> {
 
 /// "did you mean `duration`? allowed: `duration`, `seed`".
 pub(crate) fn choices(given: &str, allowed: &[&str], quote: &str) -> String {
-    let list: Vec<String> = allowed
-        .iter()
-        .map(|name| format!("{quote}{name}{quote}"))
-        .collect();
+    let list = allowed.iter().map(|name| format!("{quote}{name}{quote}"));
+    let list: Vec<String> = list.collect();
     let list = format!("allowed: {}", list.join(", "));
     match nearest(given, allowed) {
         Some(name) => format!("did you mean {quote}{name}{quote}? {list}"),

@@ -135,13 +135,8 @@ impl Read for Over {
         });
         if varied.is_empty() {
             let hint = "for example path.rate = [\"10 Mbit/s\", \"100 Mbit/s\"]".to_owned();
-            reader.report(
-                Kind::MissingKey,
-                &node.origin,
-                key,
-                format!("`{key}` varies nothing"),
-                Some(hint),
-            );
+            let (kind, message) = (Kind::MissingKey, format!("`{key}` varies nothing"));
+            reader.report(kind, &node.origin, key, message, Some(hint));
             return None;
         }
         let (drawn, listed): (Vec<_>, Vec<_>) = varied
@@ -332,10 +327,8 @@ fn point(keys: &[String], value: Node, key: &str, reader: &mut Reader<'_>) -> Op
         }
         _ => vec![value.clone(); keys.len()],
     };
-    let values: Vec<String> = nodes
-        .iter()
-        .map(|node| override_text(&node.value))
-        .collect();
+    let values = nodes.iter().map(|node| override_text(&node.value));
+    let values: Vec<String> = values.collect();
     let name = match &value.value {
         Value::Array(_) if keys.len() > 1 => values.join(", "),
         _ => values.first().cloned().unwrap_or_default(),
@@ -365,13 +358,8 @@ fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
     table.finish();
     let (from, to) = (from?, to?);
     let mut wrong = |message: String, hint: &str| {
-        reader.report(
-            Kind::BadValue,
-            &node.origin,
-            key,
-            message,
-            Some(hint.into()),
-        );
+        let (kind, hint) = (Kind::BadValue, Some(hint.into()));
+        reader.report(kind, &node.origin, key, message, hint);
     };
     for other in [Some(&to), step.as_ref()].into_iter().flatten() {
         if other.unit != from.unit {
@@ -449,10 +437,9 @@ fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
 impl Read for Scale {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let word = reader.word(node, key, "\"linear\" or \"log\"", &["linear", "log"])?;
-        Some(if word == "log" {
-            Self::Log
-        } else {
-            Self::Linear
+        Some(match word == "log" {
+            true => Self::Log,
+            false => Self::Linear,
         })
     }
 }

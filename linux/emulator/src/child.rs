@@ -170,11 +170,8 @@ fn live(
     }
     let place = gate.as_ref().map_or(Place::OUTERMOST, |gate| gate.place);
     let (grants, user_namespace) = isolate(pid)?;
-    let metrics: Vec<_> = plan
-        .flows
-        .iter()
-        .map(|flow| settings::metrics(&flow.group))
-        .collect();
+    let flows = plan.flows.iter();
+    let metrics: Vec<_> = flows.map(|flow| settings::metrics(&flow.group)).collect();
     let senders = Host::senders(&stack, &metrics)?;
     let receivers = Host::receivers(&stack, metrics.iter().any(|flow| flow.ecn))?;
     let back = probe_socket(PROBE).map_err(io("make a probe"))?;
@@ -266,10 +263,9 @@ fn live(
             shared.stop.store(true, Relaxed);
         }
         let own = sys::thread_cpu();
-        let sampling = if path.is_ok() {
-            watcher.join().unwrap_or_default()
-        } else {
-            Times::default()
+        let sampling = match path.is_ok() {
+            true => watcher.join().unwrap_or_default(),
+            false => Times::default(),
         };
         let all = sys::process_cpu();
         let measured = Measured {

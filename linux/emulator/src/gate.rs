@@ -42,14 +42,8 @@ impl Gate {
                 device => device.map_err(HostError::at("open a device inside a session"))?,
             };
             let own = place.gate();
-            let route = |index| {
-                Request::add_route(
-                    index,
-                    Some(own),
-                    place.networks()[1],
-                    RouteMetrics::default(),
-                )
-            };
+            let (network, metrics) = (place.networks()[1], RouteMetrics::default());
+            let route = |index| Request::add_route(index, Some(own), network, metrics);
             routing
                 .find(&name)
                 .and_then(|index| {

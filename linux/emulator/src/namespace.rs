@@ -107,14 +107,9 @@ impl Host {
         let flows = flows.map(|(flow, metrics)| (receiver(flow), *metrics));
         let probe = (PROBE, RouteMetrics::default());
         for (to, metrics) in flows.chain([probe]) {
-            routing
-                .request(&Request::add_route(
-                    host.index,
-                    Some(SENDER),
-                    (to, 32),
-                    metrics,
-                ))
-                .map_err(HostError::at("add a route"))?;
+            let route = Request::add_route(host.index, Some(SENDER), (to, 32), metrics);
+            let added = routing.request(&route);
+            added.map_err(HostError::at("add a route"))?;
         }
         Ok(host)
     }

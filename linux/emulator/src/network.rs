@@ -276,11 +276,8 @@ impl<'a> Network<'a> {
             let Some(frame) = frame else {
                 continue;
             };
-            if self
-                .talks
-                .as_ref()
-                .is_some_and(|talks| talks.owns(frame.flow))
-            {
+            let talks = self.talks.as_ref();
+            if talks.is_some_and(|talks| talks.owns(frame.flow)) {
                 self.deliver_program(due, &frame)?;
                 continue;
             }
@@ -446,10 +443,8 @@ impl<'a> Network<'a> {
     /// A link is offered a packet.
     fn offer(&mut self, now: Instant, number: usize, frame: Frame) {
         let copy = (self.records_packets() || frame.reply).then(|| frame.clone());
-        let program = self
-            .talks
-            .is_some()
-            .then(|| (frame.flow, packet::payload(&frame.bytes)));
+        let payload = || (frame.flow, packet::payload(&frame.bytes));
+        let program = self.talks.is_some().then(payload);
         let (Some(link), Some(last)) = (self.links.get_mut(number), self.offered.get_mut(number))
         else {
             return;

@@ -71,10 +71,9 @@ pub fn shell(
     programs: &Programs,
     watch: &mut Watch<'_>,
 ) -> Result<(Run, i32), RunError> {
-    let mut wrong = if scenario.flows.is_empty() {
-        Vec::new()
-    } else {
-        Emulator.check(scenario, &Guests::none())
+    let mut wrong = match scenario.flows.is_empty() {
+        true => Vec::new(),
+        false => Emulator.check(scenario, &Guests::none()),
     };
     if scenario.path.r#return.is_some() {
         let mut refuse = |key, message, hint: &str| {

@@ -65,18 +65,13 @@ impl SocketState {
     /// The state of a socket at the client's end, or at the server's; none if it has sent nothing.
     fn new(at: Instant, up: bool, socket: SocketInfo<'_>) -> Option<Self> {
         let (other, port) = socket.other;
-        let (server, client) = if up {
-            (port, socket.port)
-        } else {
-            (socket.port, port)
+        let (server, client) = match up {
+            true => (port, socket.port),
+            false => (socket.port, port),
         };
         let cc = socket.cc.to_owned();
-        let (sample, counts) = decode(
-            socket.info,
-            socket.own,
-            cc.starts_with("bbr"),
-            mss(socket.info),
-        );
+        let (is_bbr, mss) = (cc.starts_with("bbr"), mss(socket.info));
+        let (sample, counts) = decode(socket.info, socket.own, is_bbr, mss);
         let of = Conversation {
             protocol: TCP,
             server,

@@ -272,13 +272,8 @@ fn mount_with(
 
 /// From now on mounts are visible in this namespace only.
 pub fn private_mounts() -> io::Result<()> {
-    mount_with(
-        &CString::new("none")?,
-        Path::new("/"),
-        "",
-        libc::MS_REC | libc::MS_PRIVATE,
-        "",
-    )
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    mount_with(&CString::new("none")?, Path::new("/"), "", flags, "")
 }
 
 /// Mounts a file system without a device.

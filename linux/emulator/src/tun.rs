@@ -20,11 +20,10 @@ pub struct Tun(File);
 impl Tun {
     /// Makes the device `name`.
     pub fn open(name: &str) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open(DEVICE)?;
+        let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).custom_flags(flags);
+        let file = options.open(DEVICE)?;
         sys::attach_tun(file.as_fd(), name)?;
         Ok(Self(file))
     }

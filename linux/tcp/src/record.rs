@@ -140,18 +140,15 @@ pub fn record(
         let row = sample.row.clone();
         recorder.sample(row, |show| visit(&sample, show));
     }
-    observations
-        .queues
-        .into_iter()
-        .for_each(|row| recorder.queue(row));
-    observations
-        .events
-        .into_iter()
-        .for_each(|row| recorder.event(row));
-    observations
-        .packets
-        .into_iter()
-        .for_each(|row| recorder.packet(row));
+    for row in observations.queues {
+        recorder.queue(row);
+    }
+    for row in observations.events {
+        recorder.event(row);
+    }
+    for row in observations.packets {
+        recorder.packet(row);
+    }
     let flows = observations
         .flows
         .into_iter()

@@ -193,10 +193,8 @@ pub fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
 /// a scenario requests, and Linux's defaults where the machine may differ.
 pub fn settings(stack: &Stack) -> [(&'static str, String); 24] {
     // A socket's buffer counts more than its payload; half of it is window.
-    let buffer = stack
-        .window
-        .saturating_mul(2)
-        .clamp(1 << 20, i32::MAX as u64);
+    let buffer = stack.window.saturating_mul(2);
+    let buffer = buffer.clamp(1 << 20, i32::MAX as u64);
     [
         ("conf/all/rp_filter", "0".to_owned()),
         ("conf/default/rp_filter", "0".to_owned()),

@@ -145,10 +145,8 @@ fn name_of(set: usize) -> String {
 /// The object with other constants, and another name.
 fn object(constants: &[u32], name: &str) -> Vec<u8> {
     let words = |constants: &[u32]| -> Vec<u8> {
-        constants
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect()
+        let words = constants.iter();
+        words.flat_map(|word| word.to_le_bytes()).collect()
     };
     let padded = |name: &str| {
         let mut bytes = name.as_bytes().to_vec();

@@ -35,11 +35,8 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
         report("flows".into(), &message, "run it in the simulator");
     }
     if !scenario.links.is_empty() {
-        report(
-            "links".into(),
-            "the machine has one link, that of the path",
-            sim,
-        );
+        let message = "the machine has one link, that of the path";
+        report("links".into(), message, sim);
     }
     let unusual = |group: &&FlowGroup| group.return_route.as_ref().is_some_and(Vec::is_empty);
     if scenario.path.r#return.is_some() && scenario.flows.iter().any(|group| unusual(&group)) {
@@ -66,11 +63,10 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                 let hint = "choose a lower rate, or another backend";
                 report(format!("{at}.rate"), &message, hint);
             }
-            Some(RateSource::Trace { .. }) => report(
-                format!("{at}.rate"),
-                "a kernel's queues follow no recorded trace",
-                sim,
-            ),
+            Some(RateSource::Trace { .. }) => {
+                let message = "a kernel's queues follow no recorded trace";
+                report(format!("{at}.rate"), message, sim);
+            }
             Some(RateSource::Fixed(_)) | None => {}
         }
         for (key, message, hint) in queue.map(beyond_queue).unwrap_or_default() {
@@ -145,11 +141,8 @@ fn beyond_queue(queue: &Queue) -> Vec<(String, &'static str, String)> {
         None | Some(Aqm::Codel(_) | Aqm::FqCodel(_)) => {}
         Some(Aqm::Pie(pie)) => beyond.extend(fixed_in_pie(&pie).into_iter().map(|key| {
             let what = "the kernel's PIE has this fixed";
-            (
-                format!("queue.{key}"),
-                what,
-                "leave it at its default".to_owned(),
-            )
+            let hint = "leave it at its default".to_owned();
+            (format!("queue.{key}"), what, hint)
         })),
         Some(_) => beyond.push(("queue.kind".into(), "the machine has no such queue", sim())),
     }
@@ -228,11 +221,8 @@ fn beyond_red(red: &Red) -> Vec<(&'static str, &'static str, String)> {
         && max.get() > most
     {
         let hint = format!("at most {most} bytes, or a larger weight");
-        beyond.push((
-            "max",
-            "above the maximum of the kernel's RED with this weight",
-            hint,
-        ));
+        let what = "above the maximum of the kernel's RED with this weight";
+        beyond.push(("max", what, hint));
     }
     if red.gentle {
         let hint = "gentle = false".to_owned();

@@ -135,11 +135,8 @@ impl Image {
 /// A SHA-256 of the machine and of the guest's program.
 fn ours() -> String {
     let mut hash = Sha256::new();
-    for text in MACHINE
-        .iter()
-        .copied()
-        .chain([COMMAND_LINE, &SHARED.to_string()])
-    {
+    let shared = SHARED.to_string();
+    for text in MACHINE.iter().copied().chain([COMMAND_LINE, &shared]) {
         hash.update(text);
         hash.update([0]);
     }
@@ -238,10 +235,9 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
     step("read the kernel")?;
     let source = Source::find(asked)?;
     let modules = source.modules()?;
-    let bbr3 = if takes_bbr3(&source.release) {
-        bbr3_files()
-    } else {
-        Vec::new()
+    let bbr3 = match takes_bbr3(&source.release) {
+        true => bbr3_files(),
+        false => Vec::new(),
     };
     let initrd = initrd(&modules, &bbr3)?;
     let mut hash = Sha256::new();
@@ -370,10 +366,8 @@ impl Source {
             let what = format!("{} is not a bzImage of Linux", kernel.display());
             Unavailable::new(what, "name a file such as /boot/vmlinuz-6.12.0-amd64")
         })?;
-        let beside = kernel
-            .parent()
-            .and_then(Path::parent)
-            .map(|root| root.join("lib/modules"));
+        let root = kernel.parent().and_then(Path::parent);
+        let beside = root.map(|root| root.join("lib/modules"));
         let places = asked.modules.iter().cloned().chain(
             beside
                 .into_iter()
@@ -381,15 +375,11 @@ impl Source {
                 .map(|root| root.join(&release)),
         );
         let tried: Vec<PathBuf> = places.collect();
-        let modules = tried
-            .iter()
-            .find(|place| place.join("kernel").is_dir())
-            .cloned();
+        let mut places = tried.iter();
+        let modules = places.find(|place| place.join("kernel").is_dir()).cloned();
         let modules = modules.ok_or_else(|| {
-            let places: Vec<_> = tried
-                .iter()
-                .map(|place| place.display().to_string())
-                .collect();
+            let places = tried.iter().map(|place| place.display().to_string());
+            let places: Vec<_> = places.collect();
             let what = format!(
                 "there are no modules of Linux {release} in {}",
                 places.join(" or ")
@@ -474,10 +464,9 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, RunError> {
         Some("zst") => "zstd",
         _ => return Ok(bytes.to_vec()),
     };
-    let output = Command::new(tool)
-        .args(["--decompress", "--stdout", "--"])
-        .arg(path)
-        .output();
+    let mut command = Command::new(tool);
+    command.args(["--decompress", "--stdout", "--"]).arg(path);
+    let output = command.output();
     match output {
         Ok(output) if output.status.success() => Ok(output.stdout),
         _ => {
@@ -492,16 +481,11 @@ fn release(image: &[u8]) -> Option<String> {
     if image.get(0x202..0x206)? != b"HdrS" {
         return None;
     }
-    let at = image
-        .get(0x20e..0x210)?
-        .try_into()
-        .ok()
-        .map(u16::from_le_bytes)?;
+    let field = image.get(0x20e..0x210)?.try_into().ok();
+    let at = field.map(u16::from_le_bytes)?;
     let text = image.get(usize::from(at) + 0x200..)?;
-    let end = text
-        .iter()
-        .take(200)
-        .position(|byte| *byte == 0 || *byte == b' ')?;
+    let ends = |byte: &u8| *byte == 0 || *byte == b' ';
+    let end = text.iter().take(200).position(ends)?;
     String::from_utf8(text.get(..end)?.to_vec()).ok()
 }
 
@@ -543,10 +527,8 @@ fn depends(module: &[u8]) -> Vec<String> {
     let rest = module.get(at + KEY.len()..).unwrap_or_default();
     let end = rest.iter().position(|byte| *byte == 0).unwrap_or(0);
     let list = String::from_utf8_lossy(rest.get(..end).unwrap_or_default()).into_owned();
-    list.split(',')
-        .filter(|name| !name.is_empty())
-        .map(|name| name.replace('-', "_"))
-        .collect()
+    let names = list.split(',').filter(|name| !name.is_empty());
+    names.map(|name| name.replace('-', "_")).collect()
 }
 
 /// Whether a kernel of that release accepts the object: since Linux 6.10 a BPF controller receives
@@ -641,18 +623,12 @@ fn initrd(modules: &[Module], extra: &[Extra]) -> Result<Vec<u8>, RunError> {
     archive.add("modules", FOLDER, (0, 0), &[]);
     archive.add("init", PROGRAM, (0, 0), GUEST);
     let loaded = modules.iter().filter(|module| !module.file.is_empty());
-    let list: String = loaded
-        .clone()
-        .map(|module| format!("{}\n", module.file))
-        .collect();
+    let files = loaded.clone().map(|module| format!("{}\n", module.file));
+    let list: String = files.collect();
     archive.add("modules/list", FILE, (0, 0), list.as_bytes());
     for module in loaded {
-        archive.add(
-            &format!("modules/{}", module.file),
-            FILE,
-            (0, 0),
-            &module.bytes,
-        );
+        let name = format!("modules/{}", module.file);
+        archive.add(&name, FILE, (0, 0), &module.bytes);
     }
     let folder = |file: &Extra| Some(file.name.split_once('/')?.0.to_owned());
     let folders: BTreeSet<String> = extra.iter().filter_map(folder).collect();

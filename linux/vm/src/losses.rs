@@ -20,10 +20,8 @@ pub fn any(scenario: &Scenario) -> bool {
 
 /// Whether it does in the direction of that number.
 fn on(scenario: &Scenario, link: usize) -> bool {
-    let changes = scenario
-        .events
-        .iter()
-        .filter_map(|event| event.path.as_ref());
+    let events = scenario.events.iter();
+    let changes = events.filter_map(|event| event.path.as_ref());
     let changes = changes.flat_map(|path| path.directions(scenario));
     let later = changes.filter(|change| change.number == link);
     let at_start = scenario.link_keys(link).at_start();

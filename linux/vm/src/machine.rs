@@ -128,10 +128,8 @@ impl Drop for Machine {
 
 /// QEMU's version string.
 pub fn version() -> Result<String, Unavailable> {
-    let output = Command::new(QEMU)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output();
+    let mut command = Command::new(QEMU);
+    let output = command.arg("--version").stdin(Stdio::null()).output();
     let missing = || {
         Unavailable::new(
             format!("there is no {QEMU}"),
@@ -148,11 +146,9 @@ impl Machine {
     pub fn start(arguments: &[&str]) -> Result<Self, RunError> {
         let scratch = scratch()?;
         let memory = scratch.path().join("shared");
-        let shared = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&memory);
+        let mut options = File::options();
+        let options = options.read(true).write(true).create_new(true);
+        let shared = options.open(&memory);
         let shared = shared.map_err(RunError::io(format!("make {}", memory.display())))?;
         shared
             .set_len(SHARED)
@@ -226,11 +222,8 @@ impl Machine {
         let read = |name: &str| {
             let text = std::fs::read(self.scratch.path().join(name)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).trim().to_owned();
-            text.lines()
-                .rev()
-                .take(3)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
+            let last = text.lines().rev().take(3).map(str::to_owned);
+            last.collect::<Vec<_>>()
         };
         let mut lines = read("errors");
         lines.extend(read("console"));

@@ -127,10 +127,8 @@ pub fn devices(mtu: u32) -> Vec<Placed> {
 
 /// The names of all devices, with their namespaces.
 pub fn names() -> impl Iterator<Item = (u16, &'static str)> {
-    PAIRS
-        .into_iter()
-        .flatten()
-        .map(|(name, namespace, _)| (namespace, name))
+    let ends = PAIRS.into_iter().flatten();
+    ends.map(|(name, namespace, _)| (namespace, name))
 }
 
 /// The capture points: the senders' host, the receivers' host, and between the queues and the
@@ -231,10 +229,9 @@ fn qdisc(
     if parent == ROOT {
         attribute(&mut body, TCA_STAB, &size_table());
     }
-    let flags = if new {
-        libc::NLM_F_CREATE | libc::NLM_F_EXCL
-    } else {
-        0
+    let flags = match new {
+        true => libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+        false => 0,
     };
     (namespace, Request::new(libc::RTM_NEWQDISC, flags, body))
 }

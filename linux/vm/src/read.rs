@@ -112,10 +112,8 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
         let at = Instant::from_nanos(record.at);
         let number = u32::from(record.number);
         let mut event = |kind| {
-            results
-                .outcome
-                .events
-                .push(EventRow::new(at, Some(number), kind))
+            let row = EventRow::new(at, Some(number), kind);
+            results.outcome.events.push(row)
         };
         let flow = flows.get_mut(usize::from(record.number));
         match (Report::of(record.kind), flow) {
@@ -129,10 +127,8 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
             (Some(Report::Broken), Some(flow)) => {
                 let error = std::io::Error::from_raw_os_error(code(record.body));
                 let row = EventRow::new(at, Some(number), EventKind::Error);
-                results
-                    .outcome
-                    .events
-                    .push(row.between("", error.to_string()));
+                let row = row.between("", error.to_string());
+                results.outcome.events.push(row);
                 flow.error = Some(error.to_string());
             }
             (Some(Report::Sample), Some(flow)) => {
@@ -154,12 +150,8 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
                 }
             }
             (Some(Report::Packet), _) => {
-                let rows = plan
-                    .scenario
-                    .run
-                    .record
-                    .packets
-                    .then_some(&mut results.outcome.packets);
+                let shows = plan.scenario.run.record.packets;
+                let rows = shows.then_some(&mut results.outcome.packets);
                 packet(&record, &mut flows, rows);
             }
             (Some(Report::CommandFailed), _) => {
@@ -246,15 +238,8 @@ fn packet(record: &Record<'_>, flows: &mut [FlowState], rows: Option<&mut Vec<Pa
             false => PacketKind::Deliver,
         };
         if tcp.len > 0 {
-            let row = |kind| {
-                PacketRow::new(
-                    at,
-                    number,
-                    kind,
-                    state.tracker.start_of(&tcp),
-                    tcp.len.into(),
-                )
-            };
+            let start = state.tracker.start_of(&tcp);
+            let row = |kind| PacketRow::new(at, number, kind, start, tcp.len.into());
             rows.push(row(kind));
             if kind == PacketKind::Deliver && is_marked(bytes) {
                 rows.push(row(PacketKind::Mark));

@@ -226,10 +226,8 @@ pub struct Traced {
 /// See [`RunError`].
 pub fn trace(scenario: &Scenario, seed: u64, watch: &mut Watch<'_>) -> Result<Traced, RunError> {
     let plan = plan(scenario, seed)?;
-    let controller = plan
-        .flows
-        .first()
-        .map_or("", |flow| settings::name(&flow.group.cc.name));
+    let first = plan.flows.first();
+    let controller = first.map_or("", |flow| settings::name(&flow.group.cc.name));
     let Some((_, functions)) = TRACED.iter().find(|(name, _)| *name == controller) else {
         let names = TRACED.map(|(name, _)| name).join(", ");
         let what = format!("the kernel's {controller} cannot be recorded");
@@ -322,10 +320,8 @@ fn failure(plan: &Plan<'_>, script: &[u8], log: &[u8], machine: &Machine) -> Run
     };
     let mut rest = script;
     let records = std::iter::from_fn(|| Record::take(&mut rest));
-    let command = records
-        .map(|record| Command::of(record.kind))
-        .nth(place as usize)
-        .flatten();
+    let mut commands = records.map(|record| Command::of(record.kind));
+    let command = commands.nth(place as usize).flatten();
     match (command, code) {
         (Some(Command::Trace), REFUSES_PROGRAM) => machine.failed(&format!(
             "the guest's kernel refuses the recorder; {RECORDING}"

@@ -45,12 +45,8 @@ impl Script {
     }
 
     fn netlink(&mut self, (namespace, request): &Placed) {
-        self.push(
-            Command::Netlink,
-            *namespace,
-            Instant::ZERO,
-            &request.bytes(1),
-        );
+        let message = request.bytes(1);
+        self.push(Command::Netlink, *namespace, Instant::ZERO, &message);
     }
 
     fn file(&mut self, namespace: u16, path: &str, content: &str) {
@@ -227,12 +223,8 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         _ => 1,
     };
     for (namespace, device) in network::CAPTURES.iter().take(captures) {
-        script.push(
-            Command::Capture,
-            *namespace,
-            Instant::ZERO,
-            device.as_bytes(),
-        );
+        let (at, device) = (Instant::ZERO, device.as_bytes());
+        script.push(Command::Capture, *namespace, at, device);
     }
     let groups = scenario.flows.iter().zip(&controllers.names);
     let names = groups.flat_map(|(group, name)| std::iter::repeat_n(name, group.count as usize));
@@ -241,10 +233,8 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
         script.push(Command::Flow, number as u16, Instant::ZERO, &body);
     }
     let times = [plan.info.duration, plan.info.sample_interval];
-    let times: Vec<u8> = times
-        .iter()
-        .flat_map(|time| time.as_nanos().to_le_bytes())
-        .collect();
+    let times = times.iter().flat_map(|time| time.as_nanos().to_le_bytes());
+    let times: Vec<u8> = times.collect();
     script.push(Command::Begin, 0, Instant::ZERO, &times);
 
     let mut timed: Vec<Timed> = Vec::new();
@@ -336,11 +326,8 @@ pub fn queue(plan: &Plan<'_>, link: usize, largest: Bytes) -> Queue {
 }
 
 fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan, controller: &str) -> Vec<u8> {
-    let steered = plan
-        .script
-        .timed
-        .iter()
-        .any(|(_, change)| change.flow() == Some(number));
+    let mut timed = plan.script.timed.iter();
+    let steered = timed.any(|(_, change)| change.flow() == Some(number));
     let silent = flow.group.app != App::Bulk || steered;
     let window = flow.group.receive_window.get();
     let clamp = if window < LARGEST { window as u32 } else { 0 };
@@ -376,11 +363,8 @@ fn application(
         return;
     }
     timed.push((start, Command::Connect, flow_number, Vec::new()));
-    let steps = plan
-        .script
-        .timed
-        .iter()
-        .filter(|(_, change)| change.flow() == Some(number));
+    let changes = plan.script.timed.iter();
+    let steps = changes.filter(|(_, change)| change.flow() == Some(number));
     let mut steps = steps.peekable();
     let mut application = Application::new(flow.group.app, flow.mss, start);
     let mut now = start;

@@ -214,10 +214,9 @@ pub fn check(
     } else {
         Vec::new()
     };
-    if diagnostics.is_empty() {
-        Ok(CheckedScenario { scenario })
-    } else {
-        Err(error::scenario(py, &diagnostics))
+    match diagnostics.is_empty() {
+        true => Ok(CheckedScenario { scenario }),
+        false => Err(error::scenario(py, &diagnostics)),
     }
 }
 

@@ -79,14 +79,8 @@ impl Source {
         let ready = match left.1.take() {
             Some(ready) => ready,
             None => {
-                let scenario = parse(
-                    &self.text,
-                    &self.file,
-                    &self.overrides,
-                    engine,
-                    guests,
-                    true,
-                )?;
+                let (text, file) = (&self.text, &self.file);
+                let scenario = parse(text, file, &self.overrides, engine, guests, true)?;
                 engine::backend(engine).available(&scenario)?;
                 Arc::new(scenario)
             }
@@ -412,16 +406,12 @@ impl Batch {
                 return Ok(());
             };
             let sum = |field: fn(&JobProgress) -> &AtomicU64| -> u64 {
-                self.progress
-                    .iter()
-                    .map(|counts| field(counts).load(Relaxed))
-                    .sum()
+                let counts = self.progress.iter();
+                counts.map(|counts| field(counts).load(Relaxed)).sum()
             };
             // Each scenario not read yet is assumed to last as long as the others.
-            let known = self
-                .progress
-                .iter()
-                .map(|counts| counts.total_ns.load(Relaxed));
+            let counts = self.progress.iter();
+            let known = counts.map(|counts| counts.total_ns.load(Relaxed));
             let (count, length) = known
                 .filter(|total| *total > 0)
                 .fold((0, 0), |(n, sum), total| (n + 1, u128::from(total) + sum));

@@ -46,13 +46,8 @@ impl Page for Tab {
         if self.asleep {
             return Ok(script::SILENT.into());
         }
-        let thrown = called(
-            number,
-            instance,
-            slots.as_mut_ptr(),
-            text.as_ptr(),
-            text.len(),
-        );
+        let (at, length) = (text.as_ptr(), text.len());
+        let thrown = called(number, instance, slots.as_mut_ptr(), at, length);
         let returned = || INPUT.with_borrow(|input| String::from_utf8_lossy(input).into_owned());
         match (thrown, name) {
             (0, CONSTRUCTOR) => Ok(returned()),

@@ -162,10 +162,8 @@ fn written(column: &ArrayRef) -> Vec<u8> {
             let words = column.as_dictionary::<Int32Type>();
             let names = words.values().as_string::<i32>();
             let word = |row| {
-                words
-                    .keys()
-                    .is_valid(row)
-                    .then(|| names.value(words.keys().value(row) as usize))
+                let (keys, known) = (words.keys(), words.keys().is_valid(row));
+                known.then(|| names.value(keys.value(row) as usize))
             };
             json!(rows.map(word).collect::<Vec<_>>())
                 .to_string()

@@ -102,11 +102,8 @@ impl Copies {
             (None, false) if self.apart == Duration::ZERO => return None,
             (None, false) => short.min(self.apart),
         };
-        let mut recent = self
-            .bare
-            .iter()
-            .rev()
-            .take_while(|(.., at)| now.since(*at) <= within);
+        let bare = self.bare.iter().rev();
+        let mut recent = bare.take_while(|(.., at)| now.since(*at) <= within);
         let original = recent.find(|(one, of, _)| (id.is_none() || *of == id) && one == tcp);
         original.map(|(.., at)| now.since(*at))
     }

@@ -241,10 +241,8 @@ fn frames(
         };
         reader.consume(consumed);
     }
-    read.missed = section
-        .dropped
-        .values()
-        .fold(0, |sum: u64, count| sum.saturating_add(*count));
+    let dropped = section.dropped.values();
+    read.missed = dropped.fold(0, |sum: u64, count| sum.saturating_add(*count));
     Ok(read)
 }
 

@@ -307,10 +307,8 @@ impl Side {
             }
         }
         self.begin = self.begin.min(start);
-        let waiting = self
-            .tracker
-            .in_flight()
-            .saturating_sub(self.tracker.ahead());
+        let ahead = self.tracker.ahead();
+        let waiting = self.tracker.in_flight().saturating_sub(ahead);
         self.crowded.0 += 1;
         self.crowded.1 += u64::from(waiting >= CROWD * u64::from(self.full().min(PACKET)));
         (self.last, self.sent) = (Some(now), Some(now));
@@ -661,10 +659,9 @@ impl Connection {
             && tcp.ack.is_some()
             && !tcp.rst
         {
-            let (opened, replied) = if a.is_syn_ack {
-                (b.at, a.at)
-            } else {
-                (a.at, b.at)
+            let (opened, replied) = match a.is_syn_ack {
+                true => (b.at, a.at),
+                false => (a.at, b.at),
             };
             self.handshake = Some(now.since(opened));
             self.sides[from].opening = Some(now.since(replied));

@@ -72,16 +72,11 @@ impl Sizes {
             let multiples = multiples.filter(|(size, _)| size.is_multiple_of(piece));
             multiples.map(|(_, bytes)| *bytes).sum::<u64>()
         };
-        let total: u64 = bytes
-            .iter()
-            .filter(|(size, _)| merged(size))
-            .map(|(_, bytes)| *bytes)
-            .sum();
+        let sizes = bytes.iter().filter(|(size, _)| merged(size));
+        let total: u64 = sizes.map(|(_, bytes)| *bytes).sum();
         let rank = |size: u32| likely.iter().rev().position(|one| *one == size);
-        let best = known
-            .chain(likely.iter().copied())
-            .map(|size| (explained(size), rank(size), size))
-            .max();
+        let sizes = known.chain(likely.iter().copied());
+        let best = sizes.map(|size| (explained(size), rank(size), size)).max();
         let best = best.filter(|(explained, ..)| explained * 2 >= total);
         // Otherwise the segments fit no size, and their bytes are counted in the likely one.
         best.map(|(.., size)| size).or(likely.first().copied())

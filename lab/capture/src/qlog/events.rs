@@ -192,11 +192,8 @@ impl Head {
         };
         let format = text(common, "time_format");
         let fields = trace.get("event_fields").and_then(Value::as_array);
-        let fields: Vec<String> = fields
-            .into_iter()
-            .flatten()
-            .filter_map(|field| Some(field.as_str()?.to_ascii_lowercase()))
-            .collect();
+        let texts = fields.into_iter().flatten().filter_map(Value::as_str);
+        let fields: Vec<String> = texts.map(str::to_ascii_lowercase).collect();
         let reference = number_of(common.get("reference_time"));
         let absolute = format == "absolute" || fields.iter().any(|field| field == "time");
         let reference = reference.filter(|_| !absolute).unwrap_or(0.0) * unit;
@@ -212,10 +209,9 @@ impl Head {
                 None => text(vantage, "type"),
             },
             unit,
-            reference: if reference.is_finite() {
-                reference as i128
-            } else {
-                0
+            reference: match reference.is_finite() {
+                true => reference as i128,
+                false => 0,
             },
             delta: matches!(format.as_str(), "delta" | "relative_to_previous_event")
                 || fields.iter().any(|field| field == "delta_time"),
@@ -282,21 +278,16 @@ fn event(head: &Head, last: i128, raw: Value) -> Option<Event> {
         return None;
     }
     let nanos = nanos.round() as i128;
-    let name = name
-        .rsplit(':')
-        .next()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
+    let name = name.rsplit(':').next().unwrap_or_default();
+    let name = name.to_ascii_lowercase();
     Some(Event {
-        nanos: if head.delta {
-            last + nanos
-        } else {
-            head.reference + nanos
+        nanos: match head.delta {
+            true => last + nanos,
+            false => head.reference + nanos,
         },
-        group: if group_of.is_empty() {
-            head.group.clone()
-        } else {
-            group_of
+        group: match group_of.is_empty() {
+            true => head.group.clone(),
+            false => group_of,
         },
         name,
         data,

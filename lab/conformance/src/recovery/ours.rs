@@ -74,12 +74,8 @@ fn sender(script: &Script, recovery: Recovery, now: Instant) -> Option<Sender<An
         Cc::Cubic => &[],
     };
     let controller = build(script.cc.ours(), &controller, options).ok()?;
-    Some(Sender::new(
-        config,
-        controller,
-        now,
-        Some(script.handshake_rtt()),
-    ))
+    let rtt = Some(script.handshake_rtt());
+    Some(Sender::new(config, controller, now, rtt))
 }
 
 fn send(sender: &mut Sender<AnyController>, peer: &mut Peer<'_>, now: Instant) {

@@ -97,10 +97,8 @@ impl<'a> Peer<'a> {
     /// The time of the next event.
     pub fn next_event(&self) -> Option<Instant> {
         let arrival = self.on_the_way.keys().next().map(|(time, _)| *time);
-        [arrival, self.receiver.next_timer()]
-            .into_iter()
-            .flatten()
-            .min()
+        let timer = self.receiver.next_timer();
+        arrival.into_iter().chain(timer).min()
     }
 
     /// Continues until an acknowledgment reaches the sender, or until `now`.
@@ -149,11 +147,8 @@ impl<'a> Peer<'a> {
         }
         self.acks += 1;
         let number = self.acks;
-        let lost = self
-            .script
-            .drop_acks
-            .iter()
-            .any(|pick| pick.holds(number, 1));
+        let mut dropped = self.script.drop_acks.iter();
+        let lost = dropped.any(|pick| pick.holds(number, 1));
         if lost || self.is_black(now) {
             return;
         }
@@ -170,8 +165,6 @@ impl<'a> Peer<'a> {
 }
 
 fn extra(delays: &[Delay], number: u64, nth: u64) -> Duration {
-    delays
-        .iter()
-        .filter(|delay| delay.of.holds(number, nth))
-        .fold(Duration::ZERO, |sum, delay| sum + delay.by)
+    let delays = delays.iter().filter(|delay| delay.of.holds(number, nth));
+    delays.fold(Duration::ZERO, |sum, delay| sum + delay.by)
 }

@@ -90,10 +90,9 @@ impl Subject for CubicReplay {
     }
 
     fn other_mode(&self, mode: &str) -> Option<String> {
-        let got = if self.sk.in_slow_start() {
-            "SLOW_START"
-        } else {
-            "CONGESTION_AVOIDANCE"
+        let got = match self.sk.in_slow_start() {
+            true => "SLOW_START",
+            false => "CONGESTION_AVOIDANCE",
         };
         (mode != got).then(|| String::from(got))
     }

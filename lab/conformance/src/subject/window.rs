@@ -296,10 +296,9 @@ impl<C: Start> Subject for WindowReplay<C> {
 
     fn other_mode(&self, mode: &str) -> Option<String> {
         let slow_start = self.shown.cwnd < self.shown.ssthresh;
-        let got = if slow_start {
-            "SLOW_START"
-        } else {
-            "CONGESTION_AVOIDANCE"
+        let got = match slow_start {
+            true => "SLOW_START",
+            false => "CONGESTION_AVOIDANCE",
         };
         (mode != got).then(|| String::from(got))
     }

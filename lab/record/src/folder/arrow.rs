@@ -200,10 +200,9 @@ fn base64(bytes: &[u8]) -> String {
         for digit in 0..4 {
             let value = (all >> (18 - 6 * digit)) & 63;
             let is_there = digit <= three.len();
-            text.push(if is_there {
-                DIGITS[value as usize].into()
-            } else {
-                '='
+            text.push(match is_there {
+                true => DIGITS[value as usize].into(),
+                false => '=',
             });
         }
     }

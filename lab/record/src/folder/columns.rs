@@ -37,10 +37,8 @@ const PART: usize = 1 << 13;
 /// Writes a table column by column: at most one of them is in memory in its readable form.
 pub fn write(file: File, table: &Contents) -> Result<(), ParquetError> {
     let schema = table.schema();
-    let columns = schema
-        .fields()
-        .iter()
-        .map(|field| type_of(field).map(Arc::new));
+    let fields = schema.fields().iter();
+    let columns = fields.map(|field| type_of(field).map(Arc::new));
     let columns = columns.collect::<Result<_, _>>()?;
     let all = Type::group_type_builder("arrow_schema")
         .with_fields(columns)
@@ -356,10 +354,8 @@ fn hybrid(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
         if run & 1 == 0 {
             let (number, rest) = bytes.split_at_checked(width.div_ceil(8) as usize)?;
             bytes = rest;
-            let number = number
-                .iter()
-                .rev()
-                .fold(0, |all, byte| all << 8 | u32::from(*byte));
+            let bytes = number.iter().rev();
+            let number = bytes.fold(0, |all, byte| all << 8 | u32::from(*byte));
             numbers.resize(numbers.len() + length.min(left), number);
             continue;
         }

@@ -19,11 +19,8 @@ const DELTA_BYTE_ARRAY: i64 = 7;
 pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<(), ParquetError> {
     let length = file.metadata()?.len();
     let mut reader = BufReader::with_capacity(1 << 12, file);
-    for column in metadata
-        .row_groups()
-        .iter()
-        .flat_map(|group| group.columns())
-    {
+    let groups = metadata.row_groups().iter();
+    for column in groups.flat_map(|group| group.columns()) {
         let wrong = |what: String| {
             damaged(&format!(
                 "column `{}` {what}",
@@ -197,10 +194,8 @@ impl<R: BufRead + Seek> Header<'_, R> {
     }
 
     fn take(&mut self, length: u64) -> Result<(), ParquetError> {
-        self.left = self
-            .left
-            .checked_sub(length)
-            .ok_or_else(|| damaged("it does not end"))?;
+        let left = self.left.checked_sub(length);
+        self.left = left.ok_or_else(|| damaged("it does not end"))?;
         Ok(())
     }
 }

@@ -180,12 +180,8 @@ fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
     let (base_rtts, msses) = (table.values("base_rtt_ns")?, table.values("mss_bytes")?);
     let time = |ns: i64| Instant::from_nanos(u64::try_from(ns).unwrap_or(0));
     let mut flows = Vec::with_capacity(ids.len());
-    for (((flow, start), stop), (base_rtt, mss)) in ids
-        .iter()
-        .zip(starts)
-        .zip(stops)
-        .zip(base_rtts.iter().zip(msses))
-    {
+    let times = ids.iter().zip(starts).zip(stops);
+    for (((flow, start), stop), (base_rtt, mss)) in times.zip(base_rtts.iter().zip(msses)) {
         flows.push(FlowInfo {
             flow: *flow,
             cc: ccs.next().flatten().unwrap_or_default().into(),
@@ -278,12 +274,8 @@ impl Opened {
     }
 
     fn read(&self) -> Result<RecordBatch, ParquetError> {
-        let columns = self
-            .reader
-            .metadata()
-            .file_metadata()
-            .schema_descr()
-            .columns();
+        let file = self.reader.metadata().file_metadata();
+        let columns = file.schema_descr().columns();
         let kinds = columns.iter().map(|column| columns::kind_of(column));
         let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
         let all = columns.iter().zip(&kinds);
@@ -343,10 +335,9 @@ fn description(mut file: &File) -> io::Result<u64> {
     file.rewind()?;
     let [a, b, c, d, ..] = end;
     let stored = u32::from_le_bytes([a, b, c, d]);
-    Ok(if read < 8 {
-        0
-    } else {
-        length.min(stored.into())
+    Ok(match read < 8 {
+        true => 0,
+        false => length.min(stored.into()),
     })
 }
 

@@ -156,11 +156,8 @@ impl Talks {
     /// A client's datagram: evaluates its spin bit, on a path with a minimum RTT of `least`.
     pub(super) fn on_datagram(&mut self, now: Instant, flow: u32, bytes: &[u8], least: Duration) {
         let number = flow.saturating_sub(self.first) as usize;
-        if let Some(pair) = self
-            .pairs
-            .get_mut(number / 2)
-            .filter(|pair| pair.of.is_some())
-        {
+        let pair = self.pairs.get_mut(number / 2);
+        if let Some(pair) = pair.filter(|pair| pair.of.is_some()) {
             pair.spin.on_datagram(now, packet::datagram(bytes), least);
         }
     }

@@ -275,14 +275,8 @@ impl Object {
                 });
             fields.collect()
         };
-        read().map_err(|error| {
-            raised(
-                py,
-                &self.name,
-                "state, which returns a dict of numbers",
-                &error,
-            )
-        })
+        let what = "state, which returns a dict of numbers";
+        read().map_err(|error| raised(py, &self.name, what, &error))
     }
 
     fn values(&self, py: Python<'_>, fields: &[Field]) -> PyResult<Vec<Value>> {
