@@ -56,10 +56,8 @@ pub unsafe extern "C" fn paceline_delivery_on_send(
     in_flight_bytes: u64,
     packet: *mut paceline_packet,
 ) {
-    let (at, in_flight) = (
-        Instant::from_nanos(send_time_ns),
-        Bytes::new(in_flight_bytes),
-    );
+    let at = Instant::from_nanos(send_time_ns);
+    let in_flight = Bytes::new(in_flight_bytes);
     // SAFETY: of both, by this function's contract.
     unsafe {
         let kept = inner(delivery).on_send(at, size_bytes, in_flight);

@@ -256,15 +256,11 @@ impl Series<'_> {
         if chosen || info.flows.iter().all(|flow| flow.cc != NAME) {
             return None;
         }
-        let (times, flows) = (
-            self.events.values("t_ns").ok()?,
-            self.events.ids("flow").ok()?,
-        );
+        let times = self.events.values("t_ns").ok()?;
+        let flows = self.events.ids("flow").ok()?;
         let kinds = self.events.texts("kind").ok()?;
-        let (olds, news) = (
-            self.events.texts("from").ok()?,
-            self.events.texts("detail").ok()?,
-        );
+        let olds = self.events.texts("from").ok()?;
+        let news = self.events.texts("detail").ok()?;
         let slow = |state: Option<&str>| matches!(state, Some("Slowdown" | "Ramp"));
         let mut states = std::collections::BTreeMap::new();
         let (mut first, mut count) = (None, 0_u64);

@@ -143,10 +143,8 @@ fn look_at_limits(findings: &mut Findings) {
         let text = fs::read_to_string(path).unwrap_or_default();
         text.trim().to_owned()
     };
-    let (receive, send) = (
-        read("/proc/sys/net/core/rmem_max"),
-        read("/proc/sys/net/core/wmem_max"),
-    );
+    let receive = read("/proc/sys/net/core/rmem_max");
+    let send = read("/proc/sys/net/core/wmem_max");
     let result = format!("rmem_max {receive}, wmem_max {send}: not in the way of TCP's own tuning");
     findings.add("socket limits", State::Good, result, "");
     // Pages; the third value is the maximum for all of TCP.

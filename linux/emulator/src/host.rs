@@ -239,10 +239,8 @@ impl<'a> Connection<'a> {
             },
         };
         // With MSG_TRUNC, TCP discards the data instead of copying it (tcp(7)).
-        let (mut nowhere, flags) = (
-            [MaybeUninit::uninit(); DISCARD],
-            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
-        );
+        let mut nowhere = [MaybeUninit::uninit(); DISCARD];
+        let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
         loop {
             match socket.recv_with_flags(&mut nowhere, flags) {
                 Ok(0) => {

@@ -78,10 +78,8 @@ impl Processor {
     /// None if others use all that this process may use.
     fn free() -> Option<Self> {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let (status, online) = (
-            read("/proc/self/status"),
-            read("/sys/devices/system/cpu/online"),
-        );
+        let status = read("/proc/self/status");
+        let online = read("/sys/devices/system/cpu/online");
         let prefix = "Cpus_allowed_list:";
         let allowed = status.lines().find_map(|line| line.strip_prefix(prefix));
         // Those that are offline may be allowed as well.

@@ -135,10 +135,8 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Results {
                 sample(plan, &record, flow, &mut results.outcome);
             }
             (Some(Report::Reply), _) => {
-                let (link, place) = (
-                    usize::from(record.number) / QUERIES,
-                    usize::from(record.number) % QUERIES,
-                );
+                let link = usize::from(record.number) / QUERIES;
+                let place = usize::from(record.number) % QUERIES;
                 counts[place] = counters(record.body);
                 // A row of each link, once the last is there.
                 if place + 1 == QUERIES {

@@ -341,10 +341,8 @@ impl Connection {
             self.answered = Some(now.since(first));
         }
         let frames = data_frames(data, &mut self.received.datagrams);
-        let (len, size) = (
-            frames.iter().map(|(_, _, length)| *length).sum(),
-            size(data),
-        );
+        let len = frames.iter().map(|(_, _, length)| *length).sum();
+        let size = size(data);
         self.has_frames |= len > 0;
         let mut did = Vec::new();
         let nothing_named = list(data, "frames").is_empty();

@@ -172,10 +172,8 @@ impl RunFile {
 
 fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
     let ids = table.ids("flow")?.values();
-    let (mut ccs, mut labels) = (
-        table.texts("cc")?.into_iter(),
-        table.texts("label")?.into_iter(),
-    );
+    let mut ccs = table.texts("cc")?.into_iter();
+    let mut labels = table.texts("label")?.into_iter();
     let (starts, stops) = (table.values("start_ns")?, table.ints("stop_ns")?);
     let (base_rtts, msses) = (table.values("base_rtt_ns")?, table.values("mss_bytes")?);
     let time = |ns: i64| Instant::from_nanos(u64::try_from(ns).unwrap_or(0));
