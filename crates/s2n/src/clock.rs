@@ -13,9 +13,10 @@ impl Clock {
     pub fn at(&mut self, time: Timestamp) -> Instant {
         let base = *self.0.get_or_insert(time);
         // s2n-quic 1.91's saturating difference of equal times is a microsecond.
-        let since = match time > base {
-            true => (time - base).as_nanos(),
-            false => 0,
+        let since = if time > base {
+            (time - base).as_nanos()
+        } else {
+            0
         };
         Plan::ORIGIN + Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
     }
