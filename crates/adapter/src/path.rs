@@ -1,5 +1,7 @@
 //! A path, with the state that its transport does not keep for the controller.
 
+use std::sync::Arc;
+
 use paceline_congestion::{
     Ack, CaState, Controller, Delivery, Ecn, Lost, PacketState, Sent, idle_restarts,
 };
@@ -20,7 +22,9 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 pub struct Path<C> {
     controller: C,
     delivery: Delivery,
-    ring: Ring,
+    /// Copies share it: stacks show their controller only as a copy, and each packet in flight has an
+    /// entry.
+    ring: Arc<Ring>,
     mss: u32,
     in_flight: Bytes,
     rtt: Rtt,
@@ -87,7 +91,7 @@ impl<C: Controller> Path<C> {
         Self {
             delivery: Delivery::new(controller.pacer_below()),
             controller,
-            ring: Ring::default(),
+            ring: Arc::default(),
             mss,
             in_flight: Bytes::ZERO,
             rtt: Rtt::default(),
@@ -111,7 +115,7 @@ impl<C: Controller> Path<C> {
     /// Packet `number` of `bytes` is sent.
     pub fn sent(&mut self, now: Instant, number: u64, bytes: u32) {
         let token = self.send(now, bytes);
-        self.ring.push(token, number);
+        Arc::make_mut(&mut self.ring).push(token, number);
         self.sent_packets += 1;
     }
 
@@ -119,7 +123,7 @@ impl<C: Controller> Path<C> {
     /// share a token, like the segments of a packet in Linux.
     pub fn sent_together(&mut self, now: Instant, bytes: u32) {
         let token = self.send(now, bytes);
-        self.ring.extend(token);
+        Arc::make_mut(&mut self.ring).extend(token);
     }
 
     fn send(&mut self, now: Instant, bytes: u32) -> PacketState {
@@ -157,7 +161,8 @@ impl<C: Controller> Path<C> {
             self.prior_in_flight = self.in_flight;
         }
         // Probes of the path's MTU are reported when they arrive, not when they leave.
-        let Some((token, id)) = self.ring.take(sent, number, bytes) else {
+        let taken = Arc::make_mut(&mut self.ring).take(sent, number, bytes);
+        let Some((token, id)) = taken else {
             return;
         };
         let token = PacketState {
@@ -221,7 +226,8 @@ impl<C: Controller> Path<C> {
         if self.controller.marks_app_limited() {
             self.delivery.mark_app_limited(self.in_flight);
         }
-        for token in self.ring.forget(newest, self.rtt.forgotten()) {
+        let ring = Arc::make_mut(&mut self.ring);
+        for token in ring.forget(newest, self.rtt.forgotten()) {
             self.delivery.on_discarded(&token);
         }
     }
@@ -234,7 +240,7 @@ impl<C: Controller> Path<C> {
 
     /// Packet `number` of `bytes` is declared lost.
     pub fn lost(&mut self, now: Instant, number: u64, bytes: u32) {
-        let (token, starts_range) = self.ring.lose(number, bytes);
+        let (token, starts_range) = Arc::make_mut(&mut self.ring).lose(number, bytes);
         self.lost_packets += 1;
         self.lose(now, token, bytes.into(), starts_range);
     }

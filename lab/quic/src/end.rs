@@ -45,6 +45,8 @@ pub struct End {
     pace: Option<Pace>,
     pacer: Pacer,
     watch: Watch,
+    /// Whether the controller is one of ours.
+    is_ours: bool,
     /// The time of the last call.
     now: Instant,
     /// Whether the pacer holds back data that the stack may have to send.
@@ -128,6 +130,7 @@ impl End {
             pace: chosen.pace,
             pacer: Pacer::default(),
             watch: chosen.watch,
+            is_ours: config.controller.ours().is_some(),
             now: config.now,
             is_paced: false,
         };
@@ -437,7 +440,7 @@ impl Endpoint for End {
     }
 
     fn phase(&self) -> &'static str {
-        let connection = self.connection.as_ref();
+        let connection = self.connection.as_ref().filter(|_| self.is_ours);
         let ours = connection.and_then(|(_, connection)| Adapter::of(controller(connection)?));
         ours.map_or("", |ours| ours.path().controller().phase())
     }
