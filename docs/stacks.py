@@ -417,9 +417,9 @@ def _alone() -> str:
         return ""
     head = [f"{number} packets" for number in ("100", "1,000", "8,300")]
     return (
-        "The controller itself: microseconds for each ACK of two packets above those with our "
-        "`bbr3` in the same stack, whose cost does not depend on the packets in flight; by the "
-        f"packets of one BDP.\n\n{markdown(['controller', *head], lines)}"
+        "The controller alone, by the packets of one BDP: how many microseconds more an ACK of two "
+        "packets costs than with our `bbr3` in the same stack, whose cost does not depend on the "
+        f"packets in flight. Negative: less.\n\n{markdown(['controller', *head], lines)}"
     )
 
 

@@ -90,7 +90,9 @@ class _PlaceError(PacelineError):
         self, kind: str, message: str, *, hint: str, file: str, failed: bool = False
     ) -> None:
         super().__init__(message)
-        self.kind, self.hint, self.file = kind, hint, file
+        self.kind = kind
+        self.hint = hint
+        self.file = file
         #: Whether the run failed by it; otherwise the input is at fault.
         self.failed = failed
 

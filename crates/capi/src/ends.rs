@@ -272,7 +272,9 @@ unsafe extern "C" fn delivered(state: *const c_void) -> u64 {
 
 unsafe extern "C" fn stats(state: *const c_void, out: *mut paceline_stats) {
     // SAFETY: by the contract of the table.
-    unsafe { out.write((&(*state.cast::<End>()).side().stats()).into()) }
+    let stats = unsafe { (*state.cast::<End>()).side().stats() };
+    // SAFETY: by the contract of the table.
+    unsafe { out.write((&stats).into()) }
 }
 
 unsafe extern "C" fn phase(state: *const c_void) -> paceline_string {

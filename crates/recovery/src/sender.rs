@@ -294,13 +294,15 @@ impl<C: Controller> Sender<C> {
     /// The short form: the new segments that window and pacer allow while nothing else is to be sent.
     #[inline]
     fn burst_of_new(&mut self, now: Instant) -> Option<Burst> {
+        // NextSeg() chooses for each segment what is sent next (RFC 6675 section 4).
+        let by_rules = self.config.recovery == Recovery::Sack && self.state == CaState::Recovery;
         let calm = self.urgent == Urgent::Nothing
             && self.withheld() == 0
             && self.prr.is_none()
             && self.rto.is_some()
             && self.board.is_calm()
             && self.frto.new_segments().is_none()
-            && (self.config.recovery, self.state) != (Recovery::Sack, CaState::Recovery);
+            && !by_rules;
         let special =
             self.config.tso_defer || self.config.push || self.config.recovery == Recovery::Linux;
         let mut in_flight = self.board.in_flight();

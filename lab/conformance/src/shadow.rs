@@ -143,7 +143,7 @@ pub fn judge(
     let pace = Pace::of(recording);
     let (reading, (followed, likeness, mut checks)) =
         Reading::best(recording, &pace, recipe, handshake);
-    // A capture that does not show that it was made at the sender was made about there.
+    // Unless the first ACK shows that the capture was made at the sender, its ACKs may be early or late.
     let is_off = recording.offset() != Some(0);
     // What is broken cannot be told if it is not in another reading.
     let mut doubt = |why, other: &dyn Fn() -> Outcome| {

@@ -4,6 +4,8 @@ use duplicate::duplicate;
 
 use crate::handshake::TAG;
 
+// Where their traits differ: the type of an ID, the receiver of `start_session`, the path of a packet's
+// key, and how an error is made of `code` and `reason`.
 duplicate! {
     [
         stack    proto         Id              this                          of_path                  refusal;

@@ -3,12 +3,15 @@
 use paceline_units::Quantity;
 use serde_json::{Map, Value, json};
 
+/// What a metric of this name measures.
+fn quantity_of(name: &str) -> Quantity {
+    Quantity::of_name(name).unwrap_or(Quantity::Gain)
+}
+
 /// A metric's value for JSON: a whole number in every unit but ratios, `null` where undefined.
 pub(crate) fn json(name: &str, value: Option<f64>) -> Value {
     match value {
-        Some(value) if Quantity::of_name(name) != Some(Quantity::Gain) => {
-            json!(value.round() as u64)
-        }
+        Some(value) if quantity_of(name) != Quantity::Gain => json!(value.round() as u64),
         value => json!(value),
     }
 }
@@ -44,7 +47,7 @@ pub struct Definition<F: 'static> {
 impl<F> Definition<F> {
     /// What it measures, by the unit in its name.
     pub fn quantity(&self) -> Quantity {
-        Quantity::of_name(self.name).unwrap_or(Quantity::Gain)
+        quantity_of(self.name)
     }
 }
 

@@ -437,9 +437,9 @@ fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
 impl Read for Scale {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let word = reader.word(node, key, "\"linear\" or \"log\"", &["linear", "log"])?;
-        Some(match word == "log" {
-            true => Self::Log,
-            false => Self::Linear,
+        Some(match word {
+            "log" => Self::Log,
+            _ => Self::Linear,
         })
     }
 }

@@ -150,7 +150,9 @@ class Emulations:
             # The order in which they end depends on the machine, but the order of repeats does not.
             self.repeated = sorted(self._all(order, self.room, last=False))
             again = sorted(self._all(self.repeated, self.room, last=False))
-            self._all(self._all(again, Room.alone(), last=False), Room.alone(), last=True)
+            alone = Room.alone()
+            again = self._all(again, alone, last=False)
+            self._all(again, alone, last=True)
         finally:
             self._stop.set()
             for thread, _ in self._begun.values():

@@ -29,9 +29,10 @@ from paceline.guests import choose as choose_guests
 from paceline.names import nearest
 from paceline.quantities import size_bytes
 
-#: Sentences of the parser, and what the reader needs to know.
+#: What an option of each type takes.
 _KINDS = {"int": "a whole number", "float": "a number", "Path": "the name of a file"}
 _UNABLE = r'^Invalid value for (\S+): unable to convert (".*") into '
+#: Sentences of the parser, and what the reader needs to know.
 _PLAIN = (
     *((rf"{_UNABLE}{kind}\.", rf"\1 takes {what}, not \2.") for kind, what in _KINDS.items()),
     (r'^Invalid value (".*") for (\S+)\. (must be .*)', r"\2 \3 It is \1."),

@@ -72,11 +72,17 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
 
     def as_json(self) -> answers.Error:
         """Return the object that ``--json`` prints."""
-        keys = ("kind", "message", "file", "line", "column", "hint")
-        error: Any = {key: getattr(self, key) for key in keys}
+        error: answers.Error = {
+            "kind": self.kind,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "hint": self.hint,
+        }
         if len(self.diagnostics) > 1:
             error["all"] = self.diagnostics
-        return error  # type: ignore[no-any-return]
+        return error
 
 
 @contextmanager

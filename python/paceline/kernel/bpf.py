@@ -58,9 +58,15 @@ def library() -> Any:
         hint = "on Debian and Ubuntu: apt install libbpf1; on Fedora: dnf install libbpf"
         raise UnavailableError([what, hint]) from None
     pointers = (
-        *("bpf_object__open_mem", "bpf_object__find_map_by_name", "bpf_object__btf"),
-        *("bpf_map__initial_value", "bpf_map__attach_struct_ops", "btf__raw_data"),
-        *("btf__load_from_kernel_by_id", "ring_buffer__new", "libbpf_set_print"),
+        "bpf_object__open_mem",
+        "bpf_object__find_map_by_name",
+        "bpf_map__initial_value",
+        "bpf_map__attach_struct_ops",
+        "bpf_object__btf",
+        "btf__raw_data",
+        "btf__load_from_kernel_by_id",
+        "ring_buffer__new",
+        "libbpf_set_print",
     )
     for name in pointers:
         getattr(lib, name).restype = ctypes.c_void_p

@@ -37,8 +37,10 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
         numbers = sorted({*defined[:half], *defined[-half:]}, key=defined.index)
     shown: list[pages.GridPoint] = []
     for number in numbers:
-        statistics, place = by_point[number], list(over.place(number))
-        mean, label = statistics["mean"] if statistics else None, text(metric, statistics)
+        statistics = by_point[number]
+        mean = statistics["mean"] if statistics else None
+        place = list(over.place(number))
+        label = text(metric, statistics)
         shown.append({"point": number, "place": place, "mean": mean, "text": label})
     known = [d["name"] for d in _paceline.metrics() if d["scope"] == "run"]
     return {

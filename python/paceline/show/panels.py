@@ -353,8 +353,8 @@ class Sketch:
         windows = [("in flight", "in_flight_bytes"), ("cwnd", "cwnd_bytes")]
         bases = self.flows.filter(pl.col("flow") == flow)["base_rtt_ns"].to_list()
         known = self._rates if self._rate else []
-        windows_of = ([None if r is None else r * base / 8e9 for r in known] for base in bases[:1])
-        bdp = [("1 BDP", values) for values in windows_of]
+        bdps = ([None if r is None else r * base / 8e9 for r in known] for base in bases[:1])
+        bdp = [("1 BDP", values) for values in bdps]
         rate = [("link rate", known)]
         title, rates = f"Window and bytes in flight, {label}", self._rate_columns(frame)
         panels = [

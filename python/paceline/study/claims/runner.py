@@ -215,15 +215,35 @@ def judged(plan: Plan, pool: Pool) -> Result:
         return Result(claim, "error", why=why, names=names, tables=tables)
     missed = "; ".join(condition.text() for condition in accept if not condition.held)
     why = ". ".join(filter(None, [missed, claim.why if missed else "", *lost]))
-    verdict = "reproduced by choice" if claim.choice else "reproduced"
-    verdict = "finding" if claim.finding else "not reproduced" if missed else verdict
+    verdict = _verdict(claim, missed=bool(missed))
     changed = [(change, other) for change, other in plan.changed if change in claim.choices]
     choices = [_choice(change, other, names, pool) for change, other in changed]
     changed = [(change, other) for change, other in plan.changed if change in claim.variants]
     variants = [_variant(plan, change, other, names, pool) for change, other in changed]
     value, low, high = measured
-    judgement = (accept, beside, tuple(choices), tuple(variants), names, tables, plan.seeds)
-    return Result(claim, verdict, float(value), low, high, why, *judgement)
+    return Result(
+        claim,
+        verdict,
+        float(value),
+        low,
+        high,
+        why,
+        accept,
+        beside,
+        tuple(choices),
+        tuple(variants),
+        names,
+        tables,
+        plan.seeds,
+    )
+
+
+def _verdict(claim: Claim, *, missed: bool) -> str:
+    if claim.finding:
+        return "finding"
+    if missed:
+        return "not reproduced"
+    return "reproduced by choice" if claim.choice else "reproduced"
 
 
 def _choice(change: Change, plan: Plan, names: Names, pool: Pool) -> Changed:

@@ -91,10 +91,10 @@ class Table:
         try:
             for column, _, _ in columns.values():
                 common_axes = common(common_axes, column.axes)
-                if not column.axes:
-                    raise QuantityError("has only one point")
         except QuantityError as error:
             raise TableError("its columns do not have the same points") from error
+        if not common_axes or not all(column.axes for column, _, _ in columns.values()):
+            raise TableError("its columns do not have the same points")
         if self.axes and len(self.axes) != len(common_axes):
             raise TableError(f"{len(self.axes)} names for {len(common_axes)} axes")
         rows = [
@@ -173,7 +173,10 @@ class Filled:
         rows = [
             {
                 "point": list(point),
-                "values": [{name: _known(end) for name, end in vars(c).items()} for c in cells],
+                "values": [
+                    {"value": _known(c.value), "low": _known(c.low), "high": _known(c.high)}
+                    for c in cells
+                ],
             }
             for point, cells in self.rows
         ]

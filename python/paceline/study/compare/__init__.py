@@ -151,8 +151,21 @@ def compare(
         counts = (len(before), len(after))
         runs = (len(old.points[point]), len(new.points[other]))
         pairs_up = before.keys() == after.keys() and not any(longer)
-        how = (counts, runs, longer, pairs_up, old.is_paired_by_point(point))
-        finding = Finding(point, name, means[0], means[1], *how, difference, p, "same")
+        paired = old.is_paired_by_point(point)
+        finding = Finding(
+            point,
+            name,
+            means[0],
+            means[1],
+            counts,
+            runs,
+            longer,
+            pairs_up,
+            paired,
+            difference,
+            p,
+            "same",
+        )
         findings.append(replace(finding, verdict=_verdict(finding, tolerance, level)))
     return findings
 

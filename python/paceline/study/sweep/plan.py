@@ -83,7 +83,11 @@ class Plan:
             traces.update(map(str, checked.traces))
         chosen = metrics or (sweep and sweep["metrics"]) or HEADLINES
         return cls(
-            *(text, file, given, scenario.name, Grid(axes, seeds)),
+            text=text,
+            file=file,
+            overrides=given,
+            scenario=scenario.name,
+            grid=Grid(axes, seeds),
             metrics=tuple(all_named(chosen, flow_count)),
             tables=tuple(tables),
             durations_ns=tuple(durations_ns),
