@@ -44,6 +44,9 @@ CAUSES = {
     "quinn:bbr": "reports.md#quinn-bbr-is-not-paced-at-its-rate",
     "noq:bbr3": "reports.md#noq-bbr3-loses-its-bandwidth-estimate-in-cruise",
     "s2n:bbr": "reports.md#s2n-quic-bbr-keeps-a-standing-queue",
+    "ngtcp2:bbr": "reports.md#ngtcp2-bbr-does-not-leave-startup-on-loss",
+    "picoquic:bbr": "reports.md#picoquic-bbr-never-probes-for-reno-coexistence",
+    "quiche:bbr2": "reports.md#quiche-bbr2-keeps-a-standing-queue",
     "tquic:bbr3": "reports.md#tquic-bbr3-takes-every-round-for-a-round-with-loss",
 }
 #: The stacks that take our controllers; a library has its own.
@@ -130,9 +133,8 @@ def draw(
     theirs: Sequence[paceline.Run],
 ) -> None:
     """Draw a row for each baseline: strips of states, delivery rate and RTT by round."""
-    with styled(None, **{"font.size": 7, "axes.titlesize": 7}):
+    with styled(None, **{"font.size": 7, "axes.titlesize": 7, "savefig.dpi": 100}):
         figure = canvas(9, 1.75 * len(cases) + 0.5, "")
-        figure.set_dpi(100)
         grid = figure.add_gridspec(
             len(HEIGHTS) * len(cases), 2, height_ratios=HEIGHTS * len(cases), hspace=0.0
         )
