@@ -239,8 +239,13 @@ def claim_page(place: Path, what: str) -> None:
 
 
 #: The description of each kind of folder.
-_WORDS = {"run": "run", "runs": "set of runs", "page": "report"}
-_WORDS |= {"sweep": "sweep", "search": "search"}
+_WORDS = {
+    "run": "run",
+    "runs": "set of runs",
+    "sweep": "sweep",
+    "page": "report",
+    "search": "search",
+}
 
 
 def _taken(place: Path, message: str, kind: str) -> StoreError:

@@ -527,6 +527,17 @@ mod tests {
         assert_eq!(path.delivery().lost(), Bytes::ZERO);
     }
 
+    /// A stack's copy costs no more with many packets in flight, and is not changed by what follows.
+    #[test]
+    fn a_copy_shares_the_packets_until_one_changes() {
+        let mut path = path("reno", &[]);
+        path.sent(at(0), 0, MSS);
+        let copy = path.clone();
+        assert!(Arc::ptr_eq(&path.ring, &copy.ring));
+        path.sent(at(1), 1, MSS);
+        assert_eq!((path.ring.len(), copy.ring.len()), (2, 1));
+    }
+
     /// Packets that are never acknowledged, such as ACKs, do not stay.
     #[test]
     fn the_ring_forgets() {

@@ -156,11 +156,16 @@ def _lines(run: Run, width: int) -> list[Values]:
 def write_page(joint: Joint, path: Path, reports: Iterable[str] = ()) -> Path:
     """Write the page; `reports` are the paths of runs that have their own reports."""
     panels = [page.as_json(panel) for panel in joint.panels()]
-    data: Any = {"end": joint.end, "overview": panels, "details": [], "tints": {}}
-    data |= {"marks": [], "happenings": []}
     text = page.filled(
         "joint.html.j2",
-        data,
+        {
+            "end": joint.end,
+            "overview": panels,
+            "details": [],
+            "tints": {},
+            "marks": [],
+            "happenings": [],
+        },
         joint=joint,
         drawn=DRAWN,
         colours={run.side: run.style.colour for run in joint.runs},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from cyclopts import Parameter
 
@@ -144,8 +144,9 @@ def _swept(sweep: Sweep, form: str, options: Options) -> Callable[[Path], object
         raise Failure("usage", "a sweep has no HTML report", hint=hint)
     _theme(form, options, panels=False)
     metrics = files.known_metrics(options.metrics, sweep.flow_count) or sweep.metrics
-    axes: Any = {"x": options.x, "hue": options.hue}
-    drawn = sweep.plot(metrics, **axes, style=options.style, size=options.size)
+    drawn = sweep.plot(
+        metrics, x=options.x, hue=options.hue, style=options.style, size=options.size
+    )
     return lambda fresh: figure.write(drawn, fresh, form)
 
 
