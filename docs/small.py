@@ -75,7 +75,9 @@ def png(octets: bytes) -> bytes:
     with Image.open(BytesIO(octets)) as image:
         if image.mode == "P" and len(image.getcolors()) <= COLOURS:
             return octets
-        shown = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        # Colours of few pixels, such as those of a legend, stay apart.
+        coverage = Image.Quantize.MAXCOVERAGE
+        shown = image.convert("RGB").quantize(COLOURS, coverage, dither=Image.Dither.NONE)
     out = BytesIO()
     shown.save(out, "PNG", optimize=True)
     return out.getvalue()
