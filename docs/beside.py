@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from generate import table as markdown
 from matplotlib.patches import Patch
+from PIL import Image
 from small import small
 from stacks import NOTES, ROOT, libraries
 
@@ -163,7 +164,8 @@ def draw(
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5)
         write(figure, PAGE.with_name(subject.picture), "png")
-        small(PAGE.with_name(subject.picture))
+        # Otherwise states of few pixels share a colour: Drain looks like ProbeRTT.
+        small(PAGE.with_name(subject.picture), Image.Quantize.MAXCOVERAGE)
 
 
 def strip(axis: Axes, run: paceline.Run, name: str, end: float) -> dict[str, None]:

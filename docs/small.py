@@ -70,25 +70,23 @@ def _number(number: float) -> str:
     return "0" if text == "-0" else text
 
 
-def png(octets: bytes) -> bytes:
+def png(octets: bytes, method: Image.Quantize = Image.Quantize.MEDIANCUT) -> bytes:
     """Return a PNG with a palette."""
     with Image.open(BytesIO(octets)) as image:
         if image.mode == "P" and len(image.getcolors()) <= COLOURS:
             return octets
-        # Colours of few pixels, such as those of a legend, stay apart.
-        coverage = Image.Quantize.MAXCOVERAGE
-        shown = image.convert("RGB").quantize(COLOURS, coverage, dither=Image.Dither.NONE)
+        shown = image.convert("RGB").quantize(COLOURS, method, dither=Image.Dither.NONE)
     out = BytesIO()
     shown.save(out, "PNG", optimize=True)
     return out.getvalue()
 
 
-def small(path: Path) -> None:
+def small(path: Path, method: Image.Quantize = Image.Quantize.MEDIANCUT) -> None:
     """Rewrite a picture in place."""
     if path.suffix == ".svg":
         path.write_text(svg(path.read_text()))
     else:
-        path.write_bytes(png(path.read_bytes()))
+        path.write_bytes(png(path.read_bytes(), method))
 
 
 if __name__ == "__main__":
