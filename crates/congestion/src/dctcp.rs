@@ -11,7 +11,7 @@ use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
 
 choice! {
     /// The quantity that determines the size of a reduction.
-    Response {
+    pub enum Response {
         /// The moving average of the fraction marked, at the first mark of a window (RFC 8257 section 3.3).
         Average = "average" default,
         /// The marked fraction of the round that ends, without memory (as in Google's GCN).

@@ -35,7 +35,6 @@ mod slowdown;
 mod state;
 pub mod swift;
 mod window;
-mod words;
 
 pub use controller::{
     Ack, CaState, Config, Controller, Cue, Described, Lost, Outputs, RecoveryWindow, Sent,

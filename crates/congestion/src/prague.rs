@@ -14,7 +14,7 @@ use crate::{Ack, CaState, Config, Controller, Described, Ecn, RecoveryWindow, Si
 
 choice! {
     /// The RTT that a flow's growth emulates, so that short RTTs gain no advantage.
-    RttScaling {
+    pub enum RttScaling {
         /// One segment per target RTT, at the rate of a flow with that RTT.
         Rate = "rate" default,
         /// The same with its own RTT added to the target.

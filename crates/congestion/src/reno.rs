@@ -9,6 +9,7 @@
 
 use paceline_units::{Bytes, Gain, Instant};
 
+use crate::options::Choice as _;
 use crate::state::state;
 use crate::window::{Phase, Window, by_window, window_parameters};
 use crate::{Ack, CaState, Config, Controller, Cue, Described, Signals, Value};

@@ -22,7 +22,7 @@ pub(crate) const BBR_PACKETS: u32 = 4;
 
 choice! {
     /// How often, for how long and how far the window is cut to measure the base RTT.
-    Slowdown {
+    pub enum Slowdown {
         /// As in the draft: two packets for two round trips, after nine times the duration of the
         /// last slowdown and its ramp.
         Periodic = "periodic" default,
@@ -34,7 +34,7 @@ choice! {
 
 choice! {
     /// The slowdown of a controller that by its own specification has none.
-    SharedSlowdown {
+    pub enum SharedSlowdown {
         /// None.
         Never = "never" default,
         /// LEDBAT++'s: two packets for two round trips, then slow start to the window before it;

@@ -7,7 +7,6 @@ use crate::hystart::HyStart;
 use crate::options::choice;
 use crate::slowdown::{Shared, SharedSlowdown};
 use crate::state::state;
-use crate::words::words;
 use crate::{Ack, CaState, Config, Ecn};
 
 /// RFC 9406 section 4.3: `L` of a sender that does not pace; one that paces has no limit.
@@ -33,7 +32,7 @@ pub fn window_rate(cwnd: Bytes, ssthresh: Bytes, in_flight: Bytes, srtt: Duratio
     Rate::from_delivery(cwnd.max(in_flight) * ratio, srtt)
 }
 
-words! {
+choice! {
     /// The states of a loss-based sender.
     pub(crate) enum Phase {
         SlowStart = "SlowStart",
@@ -81,7 +80,7 @@ pub(crate) struct Settings {
 
 choice! {
     /// The window after nothing was sent for longer than the retransmission timeout.
-    AfterIdle {
+    pub enum AfterIdle {
         /// At most the initial window, and slow start to the threshold (RFC 5681 4.1).
         Restart = "restart" default,
         /// Unchanged.

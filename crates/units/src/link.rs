@@ -71,7 +71,7 @@ parameters! {
 
 choice! {
     /// Which ACKs that wait for a link an arriving one replaces, as in Linux's sch_cake.
-    AckFilter {
+    pub enum AckFilter {
         /// None.
         Off = "off" default,
         /// The oldest pure ACK of its connection, if it makes two redundant.

@@ -301,23 +301,21 @@ pub trait Parameters: Clone + core::fmt::Debug + Default + 'static {
 }
 
 /// A value that a scenario names by a word.
-pub trait Choice: Copy + Default + PartialEq + 'static {
+pub trait Choice: Copy + 'static {
     /// What the option chooses.
     const ABOUT: &'static str;
     /// All values, in order.
     const ALL: &'static [Self];
     /// Their words.
     const WORDS: &'static [&'static str];
-    /// The description of each value.
-    const DOCS: &'static [&'static str];
+    /// Their words, each with the description of its value.
+    const MEANINGS: &'static [(&'static str, &'static str)];
+
+    /// Its position among all values.
+    fn number(self) -> usize;
 
     /// Its word.
-    fn word(self) -> &'static str {
-        let number = Self::ALL.iter().position(|one| *one == self);
-        number
-            .and_then(|number| Self::WORDS.get(number))
-            .unwrap_or(&"")
-    }
+    fn word(self) -> &'static str;
 
     /// The value of a word, if it has one.
     fn of(word: &str) -> Option<Self> {
@@ -482,21 +480,52 @@ macro_rules! option {
     };
 }
 
-/// Declares an enumeration whose variants a scenario names by words; one of them is marked as the default.
+/// Declares an enumeration whose variants have words: choices of an option, states of a controller,
+/// kinds of rows. One of them may be marked as the default.
 #[macro_export]
 macro_rules! choice {
-    ($(#[doc = $about:literal])* $name:ident {
-        $($(#[doc = $doc:literal])+ $variant:ident = $word:literal $($default:ident)?,)*
-    }) => {
-        $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub enum $name { $($(#[doc = $doc])+ $(#[$default])? $variant,)* }
+    (
+        $(#[doc = $about:literal])+
+        $(#[derive($($derive:ident),+)])?
+        $visible:vis enum $name:ident {
+            $($(#[doc = $doc:literal])* $variant:ident = $word:literal $($default:ident)?,)*
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $(#[derive($($derive),+)])?
+        $visible enum $name { $($(#[doc = $doc])* $variant,)* }
+
+        impl $name {
+            /// Its word.
+            $visible const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),* }
+            }
+        }
 
         impl $crate::options::Choice for $name {
-            const ABOUT: &'static str = concat!($($about),*);
+            const ABOUT: &'static str = concat!($($about),+);
             const ALL: &'static [Self] = &[$(Self::$variant),*];
             const WORDS: &'static [&'static str] = &[$($word),*];
-            const DOCS: &'static [&'static str] = &[$(concat!($($doc),+)),*];
+            const MEANINGS: &'static [(&'static str, &'static str)] =
+                &[$(($word, concat!($($doc),*))),*];
+
+            fn number(self) -> usize {
+                self as usize
+            }
+
+            fn word(self) -> &'static str {
+                self.word()
+            }
+        }
+
+        $($($crate::choice! { @$default $name $variant })?)*
+    };
+    (@default $name:ident $variant:ident) => {
+        impl Default for $name {
+            fn default() -> Self {
+                Self::$variant
+            }
         }
     };
 }

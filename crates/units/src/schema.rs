@@ -123,9 +123,8 @@ impl JsonSchema for Word {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let words: Vec<Json> = Self::WORDS
+        let words: Vec<Json> = Self::MEANINGS
             .iter()
-            .zip(Self::DOCS)
             .map(|(word, doc)| {
                 json_schema!({ "description": doc.trim(), "type": "string", "const": word }).into()
             })

@@ -9,7 +9,7 @@ use duplicate::{duplicate, duplicate_item};
 use ::serde::de::{self, Deserialize, Deserializer, Visitor};
 use ::serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::options::{Choice, OptionValue, Parameters};
+use crate::options::{OptionValue, Parameters};
 use crate::parse::{ParseError, Quantity, RATE, SHARE, TIME, VOLUME};
 use crate::{
     AckFilter, Acks, App, BurstLoss, Bytes, Crypto, Direction, Duration, EcnFeedback, Frequency,

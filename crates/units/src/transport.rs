@@ -5,7 +5,7 @@ use crate::{Bytes, Duration, Rate, choice};
 
 choice! {
     /// How losses are detected, and how the window is reduced.
-    Recovery {
+    pub enum Recovery {
         /// RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937).
         RackPrr = "rack-prr" default,
         /// The same with the kernel's code wherever that departs from the RFCs (Linux 6.12).
@@ -40,7 +40,7 @@ impl Recovery {
 
 choice! {
     /// When a receiver acknowledges.
-    Acks {
+    pub enum Acks {
         /// Every second packet (RFC 5681 section 4.2), each of the first 16, and gaps at once.
         Delayed = "delayed" default,
         /// The same, but as Linux does it since 6.6: also the end of each burst, each packet that lets
@@ -51,7 +51,7 @@ choice! {
 
 choice! {
     /// Which transport a flow runs.
-    StackName {
+    pub enum StackName {
         /// The project's own: TCP as Linux has it.
         Paceline = "paceline" default,
         /// The QUIC stack quinn, unmodified.
@@ -65,7 +65,7 @@ choice! {
 
 choice! {
     /// The direction of a flow's data.
-    Direction {
+    pub enum Direction {
         /// Over the links of its route.
         Down = "down" default,
         /// Over the return directions of those links, from the last to the first; its ACKs come over
@@ -76,7 +76,7 @@ choice! {
 
 choice! {
     /// How a QUIC stack's packets are protected.
-    Crypto {
+    pub enum Crypto {
         /// No encryption: tags, samples and certificates have their usual lengths on the wire, and
         /// use no CPU time.
         Null = "null" default,
@@ -88,7 +88,7 @@ choice! {
 
 choice! {
     /// How a receiver reports congestion marks.
-    EcnFeedback {
+    pub enum EcnFeedback {
         /// ECE on every ACK from a mark on until the sender sets CWR (RFC 3168).
         Classic = "classic",
         /// ECE says whether the latest packet was marked; a change is reported at once (RFC 8257).

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use paceline_scenario::{FlowGroup, Scenario};
-use paceline_units::options::Choice;
 use paceline_units::{Direction, Duration, Instant, Rng};
 
 use crate::network::seed_of;

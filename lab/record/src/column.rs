@@ -12,6 +12,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field};
 use duplicate::duplicate_item;
+use paceline_units::options::Choice;
 use paceline_units::{Bytes, Duration, Gain, Instant, Quantity, Rate};
 use serde::{Deserialize, Serialize};
 
@@ -312,7 +313,7 @@ fn primitive<T: ArrowPrimitiveType>(cells: &[u64], value: impl Fn(u64) -> T::Nat
 /// A value that is stored as a number.
 #[diagnostic::on_unimplemented(
     message = "a column cannot hold `{Self}`",
-    note = "columns hold u32 (a flow or link), u64, Bytes, Rate, Duration, Instant, f64, bool, Text or an enumeration of `words!`, or an Option of these"
+    note = "columns hold u32 (a flow or link), u64, Bytes, Rate, Duration, Instant, f64, bool, Text or an enumeration of `choice!`, or an Option of these"
 )]
 pub(crate) trait Number: Copy {
     const KIND: Kind;
@@ -450,15 +451,6 @@ impl Cell for Option<Text> {
     }
 }
 
-/// An enumeration whose variants have names in a table: see [`words!`].
-pub(crate) trait Word: Copy {
-    /// Number of variants.
-    const COUNT: usize;
-
-    fn number(self) -> usize;
-    fn word(self) -> &'static str;
-}
-
 /// Words of one enumeration, stored in the order of their first use.
 pub(crate) struct Words<W> {
     keys: Packed,
@@ -468,7 +460,7 @@ pub(crate) struct Words<W> {
     of: PhantomData<W>,
 }
 
-impl<W: Word> Words<W> {
+impl<W: Choice> Words<W> {
     pub(crate) fn push(&mut self, word: W) {
         let key = match self.places.get(word.number()) {
             Some(Some(key)) => *key,
@@ -488,12 +480,12 @@ impl<W: Word> Words<W> {
     }
 }
 
-impl<W: Word> Cells for Words<W> {
+impl<W: Choice> Cells for Words<W> {
     fn new(period: usize) -> Self {
         Self {
             keys: Packed::new(period),
             names: Vec::new(),
-            places: vec![None; W::COUNT],
+            places: vec![None; W::ALL.len()],
             of: PhantomData,
         }
     }
@@ -511,48 +503,3 @@ impl<W: Word> Cells for Words<W> {
         }
     }
 }
-
-/// Declares an enumeration whose variants have names in a table: documentation, variant, word.
-macro_rules! words {
-    ($(#[doc = $about:literal])+ pub enum $name:ident {
-        $($(#[doc = $doc:literal])+ $variant:ident = $word:literal,)+
-    }) => {
-        $(#[doc = $about])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[doc = $doc])+ $variant),+ }
-
-        impl $name {
-            /// Every word and its meaning.
-            pub const ALL: &'static [(&'static str, &'static str)] =
-                &[$(($word, concat!($($doc),+))),+];
-
-            /// Its name in tables.
-            pub const fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-        }
-
-        impl $crate::column::Word for $name {
-            const COUNT: usize = Self::ALL.len();
-
-            fn number(self) -> usize {
-                self as usize
-            }
-
-            fn word(self) -> &'static str {
-                Self::word(self)
-            }
-        }
-
-        impl $crate::column::Cell for $name {
-            type Cells = $crate::column::Words<Self>;
-            const KIND: $crate::column::Kind = $crate::column::Kind::Text;
-            const WORDS: &'static [(&'static str, &'static str)] = Self::ALL;
-
-            fn push(self, column: &mut Self::Cells) {
-                column.push(self);
-            }
-        }
-    };
-}
-pub(crate) use words;

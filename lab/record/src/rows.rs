@@ -1,8 +1,11 @@
 //! The tables: their rows, column by column.
 
+use duplicate::duplicate_item;
+use paceline_units::options::{Choice as _, choice};
 use paceline_units::{Bytes, Duration, Instant, Rate, Setting};
+use serde::{Deserialize, Serialize};
 
-use crate::column::{Text, words};
+use crate::column::{Cell, Kind, Text, Words};
 use crate::table::{Row, Table, table};
 
 /// The tables of a run, in the order in which they are listed; `packets` is optional.
@@ -117,8 +120,9 @@ table! {
     }
 }
 
-words! {
+choice! {
     /// The kind of an event.
+    #[derive(Serialize, Deserialize)]
     pub enum EventKind {
         /// A flow starts: its connection is opened.
         Start = "start",
@@ -222,8 +226,9 @@ impl EventRow {
     }
 }
 
-words! {
+choice! {
     /// The fate of a packet.
+    #[derive(Serialize, Deserialize)]
     pub enum PacketKind {
         /// It leaves its sender for the first time.
         Send = "send",
@@ -288,6 +293,17 @@ impl PacketRow {
             echoed_ns: None,
             held_ns: None,
         }
+    }
+}
+
+#[duplicate_item(Word; [EventKind]; [PacketKind])]
+impl Cell for Word {
+    type Cells = Words<Self>;
+    const KIND: Kind = Kind::Text;
+    const WORDS: &'static [(&'static str, &'static str)] = Self::MEANINGS;
+
+    fn push(self, column: &mut Self::Cells) {
+        column.push(self);
     }
 }
 

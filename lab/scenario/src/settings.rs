@@ -1,7 +1,7 @@
 //! The values of keys, as the record shows their changes.
 
 use duplicate::duplicate_item;
-use paceline_units::options::{Choice, Parameters};
+use paceline_units::options::Parameters;
 use paceline_units::{
     AckFilter, App, BurstLoss, Bytes, Duration, Gain, Hold, Loss, Policer, Rate, Reorder, Setting,
     Value,

@@ -50,9 +50,8 @@ pub fn stacks() -> Vec<(
 )> {
     let named = |stack: &StackName| {
         let (controllers, version) = paceline_experiment::brought(*stack)?;
-        let number = StackName::ALL.iter().position(|one| one == stack)?;
-        let about = StackName::DOCS.get(number).copied().unwrap_or_default();
-        Some((stack.word(), controllers, version, about.trim()))
+        let (word, about) = StackName::MEANINGS[stack.number()];
+        Some((word, controllers, version, about.trim()))
     };
     StackName::ALL.iter().filter_map(named).collect()
 }

@@ -21,8 +21,8 @@ mod tests;
 
 use paceline_units::{Bytes, Duration, Ecn, Gain, Instant, Rate};
 
+use crate::options::{Choice as _, choice};
 use crate::state::state;
-use crate::words::words;
 use crate::{
     Ack, Config, Controller, Cue, Described, Lost, RecoveryWindow, Rng, Sent, Signals, Value,
 };
@@ -31,7 +31,7 @@ use max_filter::MaxFilter;
 use parameters::EcnResponse;
 pub use parameters::Parameters;
 
-words! {
+choice! {
     /// The state machine (5.1).
     enum State {
         Startup = "Startup",

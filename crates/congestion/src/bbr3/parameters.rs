@@ -6,7 +6,7 @@ use crate::options::{choice, thousandths};
 
 choice! {
     /// The response to ECN marks.
-    EcnResponse {
+    pub enum EcnResponse {
         /// None: packets are not ECN-capable (3.7).
         None = "none" default,
         /// Linux's: a share of inflight_shortterm by the average of the marked share, as in DCTCP;

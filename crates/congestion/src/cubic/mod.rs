@@ -9,6 +9,7 @@ mod parameters;
 
 use paceline_units::{Bytes, Duration, Gain, Instant};
 
+use crate::options::Choice as _;
 use crate::state::state;
 use crate::window::{Phase, Window, by_window};
 use crate::{Ack, CaState, Config, Controller, Cue, Described, Signals, Value};

@@ -5,14 +5,13 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Value, parameters};
 
 use super::delay::{BaseHistory, CurrentFilter, MAX_HISTORY};
 use super::fine::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
-use crate::options::choice;
+use crate::options::{Choice as _, choice};
 use crate::state::state;
-use crate::words::words;
 use crate::{Ack, CaState, Config, Controller, Described, Signals};
 
 choice! {
     /// The delay that is measured.
-    DelaySignal {
+    pub enum DelaySignal {
         /// From the sender to the receiver (section 2.3).
         OneWay = "one-way" default,
         /// The round trip, for transports without timestamps.
@@ -45,7 +44,7 @@ parameters! {
     }
 }
 
-words! {
+choice! {
     /// Its states.
     enum Phase {
         CongestionAvoidance = "CongestionAvoidance",

@@ -9,7 +9,7 @@ use crate::slowdown::{self, Rule, Slowdown};
 
 choice! {
     /// The target for the queuing delay.
-    TargetRule {
+    pub enum TargetRule {
         /// The configured target.
         Fixed = "fixed" default,
         /// The minimum of the target and the base RTT.
@@ -19,7 +19,7 @@ choice! {
 
 choice! {
     /// The target from which the gain is computed.
-    GainTarget {
+    pub enum GainTarget {
         /// The configured one, whatever the rule.
         Fixed = "fixed" default,
         /// The current one.
@@ -29,7 +29,7 @@ choice! {
 
 choice! {
     /// How the window grows after a slowdown.
-    RampGain {
+    pub enum RampGain {
         /// By the gain for each packet acknowledged, as in the initial slow start.
         Scaled = "gain-scaled" default,
         /// By a packet for each packet acknowledged.
@@ -39,7 +39,7 @@ choice! {
 
 choice! {
     /// The condition that ends the ramp.
-    RampEnd {
+    pub enum RampEnd {
         /// Only the threshold.
         Threshold = "threshold" default,
         /// A queuing delay above the target too; the slowdown then counts as twice as long.
@@ -49,7 +49,7 @@ choice! {
 
 choice! {
     /// How the decrease of a round trip is applied.
-    DecreasePace {
+    pub enum DecreasePace {
         /// Spread over the acknowledgments, at most half a window in a round trip.
         Spread = "spread" default,
         /// All at once, and then not for a round trip.
@@ -59,7 +59,7 @@ choice! {
 
 choice! {
     /// The quantity that a loss halves during a slowdown, and in the ramp after it.
-    LossInSlowdown {
+    pub enum LossInSlowdown {
         /// The small window of that time: there is nothing left to ramp up to.
         Window = "window" default,
         /// The threshold: the window before the slowdown, which the losses belong to.

@@ -9,10 +9,10 @@ use super::fine::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
 use super::parameters::{
     DecreasePace, GainTarget, LossInSlowdown, PlusPlusParameters, RampEnd, RampGain, TargetRule,
 };
+use crate::options::choice;
 use crate::slowdown::{Clock, INITIAL_ROUNDS, LeastRtt, Slowdown};
 use crate::state::state;
 use crate::window::Window;
-use crate::words::words;
 use crate::{Ack, CaState, Config, Controller, Described, Sent, Signals};
 
 /// A pause of this length is idleness: the minimum retransmission timeout (RFC 6298 2.4).
@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_secs(1);
 const PACING_SLOW_START: Gain = Gain::from_millionths(2_000_000);
 const PACING_AVOIDANCE: Gain = Gain::from_millionths(1_200_000);
 
-words! {
+choice! {
     /// States of the machine.
     enum Phase {
         /// Slow start, ended by a queue (4.1).

@@ -17,8 +17,8 @@ use super::arithmetic::{BBR_UNIT, BW_UNIT, before, elapsed, scaled};
 use super::minmax::WindowedMax;
 use super::policer::PolicerDetector;
 use super::{Adapter, Algorithm, Field, Random, RateSample, Socket};
+use crate::options::{Choice as _, choice};
 use crate::state::state;
-use crate::words::words;
 use crate::{CaState, Cue, Described, Signals};
 
 /// Phases in a gain cycle (`CYCLE_LEN`).
@@ -29,7 +29,7 @@ const BW_RTTS: u32 = CYCLE_LEN as u32 + 2;
 /// `bbr1` as a controller.
 pub type Bbr1 = Adapter<Core>;
 
-words! {
+choice! {
     /// `bbr_mode`.
     enum Mode {
         Startup = "STARTUP",

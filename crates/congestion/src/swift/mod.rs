@@ -12,8 +12,8 @@ mod tests;
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
+use crate::options::{Choice as _, choice};
 use crate::state::state;
-use crate::words::words;
 use crate::{Ack, Config, Controller, Described, RecoveryWindow, Signals};
 pub use parameters::Parameters;
 pub(crate) use target::FlowScaling;
@@ -84,7 +84,7 @@ pub(crate) fn excess(delay: Duration, target: Duration, beta: Gain, most: Gain) 
     Gain::from_millionths(u32::try_from(cut).unwrap_or(u32::MAX)).min(most)
 }
 
-words! {
+choice! {
     /// The mechanism that releases packets.
     enum Phase {
         /// The window, if it is one packet or more.

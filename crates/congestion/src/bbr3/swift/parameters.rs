@@ -8,7 +8,7 @@ use crate::options::choice;
 
 choice! {
     /// The RTT that is compared with the target.
-    Signal {
+    pub enum Signal {
         /// Without the receiver's delay, as reported by the receiver.
         Network = "network" default,
         /// The complete RTT.
@@ -18,7 +18,7 @@ choice! {
 
 choice! {
     /// The origin of the target.
-    TargetRule {
+    pub enum TargetRule {
         /// The configured one.
         Fixed = "fixed" default,
         /// The RTT at the boundary of ECN marking, from the first mark on.
@@ -28,7 +28,7 @@ choice! {
 
 choice! {
     /// What the decrease multiplies.
-    ActsOn {
+    pub enum ActsOn {
         /// A lasting factor on window and pacing rate, which grows back while the RTT is at or
         /// below the target.
         Scale = "scale" default,
@@ -44,7 +44,7 @@ choice! {
 
 choice! {
     /// How often it decides to decrease or to grow back.
-    Cadence {
+    pub enum Cadence {
         /// Once a packet-timed round.
         Round = "round" default,
         /// On every ACK.
@@ -54,7 +54,7 @@ choice! {
 
 choice! {
     /// The value that represents a round.
-    Sample {
+    pub enum Sample {
         /// Their mean.
         Mean = "mean" default,
         /// The minimum.
@@ -66,7 +66,7 @@ choice! {
 
 choice! {
     /// The position of the pacer relative to the bandwidth samples.
-    Pacer {
+    pub enum Pacer {
         /// Below the transport, like Linux's fq: a packet waiting there counts as sent.
         Below = "below" default,
         /// In the transport, as in the draft: with nothing in flight a sample restarts.

@@ -12,8 +12,8 @@ use super::super::minmax::WindowedMax;
 use super::super::socket::in_recovery;
 use super::super::{Adapter, Algorithm, Field, LostPacket, Random, RateSample, Socket};
 use super::{BW_RTTS, Mode};
+use crate::options::choice;
 use crate::state::state;
-use crate::words::words;
 use crate::{CaState, Described, Signals};
 
 parameters! {
@@ -51,7 +51,7 @@ parameters! {
 /// `bbr1-fair` as a controller.
 pub type Bbr1Fair = Adapter<Core>;
 
-words! {
+choice! {
     /// The phase of recovery.
     enum Stage {
         /// Nothing is sent: the queue drains.

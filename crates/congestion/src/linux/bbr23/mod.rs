@@ -18,11 +18,11 @@ use super::aggregation::AckAggregation;
 use super::arithmetic::FixedPoint;
 use super::arithmetic::{BBR_UNIT, UNSET, before};
 use super::{Algorithm, Field, LostPacket, Random, RateSample, Socket};
+use crate::options::choice;
 use crate::state::state;
-use crate::words::words;
 use crate::{CaState, Cue, Described, Signals};
 
-words! {
+choice! {
     /// `bbr_mode`.
     enum Mode {
         Startup = "STARTUP",
@@ -32,7 +32,7 @@ words! {
     }
 }
 
-words! {
+choice! {
     /// The phases of PROBE_BW (`bbr_pacing_gain_phase`).
     enum Phase {
         Up = "PROBE_BW_UP",

@@ -6,7 +6,7 @@ use crate::options::choice;
 
 choice! {
     /// The criterion by which HyStart leaves slow start (`hystart_detect`).
-    Detect {
+    pub enum Detect {
         /// Either.
         Both = "both" default,
         /// The length of a train of ACKs.
