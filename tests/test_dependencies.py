@@ -35,7 +35,7 @@ def packages(workspace: Path) -> list[dict[str, Any]]:
 #: The crates from the ground up: each may use those below its layer, so engines do not use each
 #: other; what those of Linux share is in `tcp`.
 LAYERS = (
-    ("units",),
+    ("units", "derive"),
     ("congestion", "path", "scenario", "record", "endpoint"),
     ("recovery", "adapter"),
     ("conformance", "capture", "quinn", "noq"),

@@ -1,12 +1,13 @@
 //! The tables: their rows, column by column.
 
 use duplicate::duplicate_item;
+use paceline_derive::Row;
 use paceline_units::options::{Choice as _, choice};
 use paceline_units::{Bytes, Duration, Instant, Rate, Setting};
 use serde::{Deserialize, Serialize};
 
 use crate::column::{Cell, Kind, Text, Words};
-use crate::table::{Row, Table, table};
+use crate::table::{Row as _, Table};
 
 /// The tables of a run, in the order in which they are listed; `packets` is optional.
 pub const TABLES: [Table; 5] = [
@@ -17,107 +18,104 @@ pub const TABLES: [Table; 5] = [
     PacketRow::TABLE,
 ];
 
-table! {
-    /// A flow over the whole run. These columns are followed by the counters of the engine.
-    #[derive(Default)]
-    pub struct FlowRow in FlowColumns = "flows" {
-        /// Its number, used in all other tables.
-        flow: u32,
-        /// Name of its controller.
-        cc: Text,
-        /// Its name in plots.
-        label: Text,
-        /// When it starts.
-        start_ns: Instant,
-        /// When the scenario stops it.
-        stop_ns: Option<Instant>,
-        /// When all of its data was delivered.
-        finish_ns: Option<Instant>,
-        /// RTT without queues.
-        base_rtt_ns: Duration,
-        /// Payload of a full packet.
-        mss_bytes: Bytes,
-        /// Payload that the receiver has passed to its application in order.
-        goodput_bytes: Bytes,
-    }
+/// A flow over the whole run. These columns are followed by the counters of the engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Row)]
+#[row("flows")]
+pub struct FlowRow {
+    /// Its number, used in all other tables.
+    pub flow: u32,
+    /// Name of its controller.
+    pub cc: Text,
+    /// Its name in plots.
+    pub label: Text,
+    /// When it starts.
+    pub start_ns: Instant,
+    /// When the scenario stops it.
+    pub stop_ns: Option<Instant>,
+    /// When all of its data was delivered.
+    pub finish_ns: Option<Instant>,
+    /// RTT without queues.
+    pub base_rtt_ns: Duration,
+    /// Payload of a full packet.
+    pub mss_bytes: Bytes,
+    /// Payload that the receiver has passed to its application in order.
+    pub goodput_bytes: Bytes,
 }
 
-table! {
-    /// A flow at one time. Counters run from the flow's start. Rows of a flow are in order of time,
-    /// one every sample interval, the last one at the end of the run; there may be more between
-    /// them, which metrics ignore. These columns are followed by the fields of the flows'
-    /// controllers.
-    #[derive(Default)]
-    pub struct SampleRow in SampleColumns = "samples" {
-        /// Time of the row.
-        t_ns: Instant,
-        /// The flow.
-        flow: u32,
-        /// The current congestion window.
-        cwnd_bytes: Option<Bytes>,
-        /// Sent and neither acknowledged nor declared lost.
-        in_flight_bytes: Bytes,
-        /// Pacing rate; null when the flow is not paced.
-        pacing_bps: Option<Rate>,
-        /// Delivery rate of the latest rate sample.
-        delivery_bps: Option<Rate>,
-        /// Latest RTT sample; null before the first, and in imported captures and qlogs if there was
-        /// none since the row before.
-        rtt_ns: Option<Duration>,
-        /// Smoothed RTT.
-        srtt_ns: Option<Duration>,
-        /// Minimum RTT so far.
-        min_rtt_ns: Option<Duration>,
-        /// Payload that the receiver has passed to its application in order.
-        goodput_bytes: Bytes,
-        /// Bytes that the sender knows to be delivered.
-        delivered_bytes: Bytes,
-        /// Data packets sent, including retransmissions.
-        sent_packets: u64,
-        /// Packets declared lost.
-        lost_packets: u64,
-        /// Packets retransmitted.
-        retransmitted_packets: u64,
-        /// State of the controller.
-        phase: Text,
-        /// State of loss recovery.
-        ca_state: Text,
-        /// Whether the application, not the network, limits the flow.
-        app_limited: bool,
-    }
+/// A flow at one time. Counters run from the flow's start. Rows of a flow are in order of time,
+/// one every sample interval, the last one at the end of the run; there may be more between
+/// them, which metrics ignore. These columns are followed by the fields of the flows'
+/// controllers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Row)]
+#[row("samples")]
+pub struct SampleRow {
+    /// Time of the row.
+    pub t_ns: Instant,
+    /// The flow.
+    pub flow: u32,
+    /// The current congestion window.
+    pub cwnd_bytes: Option<Bytes>,
+    /// Sent and neither acknowledged nor declared lost.
+    pub in_flight_bytes: Bytes,
+    /// Pacing rate; null when the flow is not paced.
+    pub pacing_bps: Option<Rate>,
+    /// Delivery rate of the latest rate sample.
+    pub delivery_bps: Option<Rate>,
+    /// Latest RTT sample; null before the first, and in imported captures and qlogs if there was
+    /// none since the row before.
+    pub rtt_ns: Option<Duration>,
+    /// Smoothed RTT.
+    pub srtt_ns: Option<Duration>,
+    /// Minimum RTT so far.
+    pub min_rtt_ns: Option<Duration>,
+    /// Payload that the receiver has passed to its application in order.
+    pub goodput_bytes: Bytes,
+    /// Bytes that the sender knows to be delivered.
+    pub delivered_bytes: Bytes,
+    /// Data packets sent, including retransmissions.
+    pub sent_packets: u64,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+    /// Packets retransmitted.
+    pub retransmitted_packets: u64,
+    /// State of the controller.
+    pub phase: Text,
+    /// State of loss recovery.
+    pub ca_state: Text,
+    /// Whether the application, not the network, limits the flow.
+    pub app_limited: bool,
 }
 
-table! {
-    /// A link at one time. Counters run from the start of the run. Rows of a link are in order of
-    /// time, one every sample interval, the last one at the end of the run.
-    #[derive(Copy, Default)]
-    pub struct QueueRow in QueueColumns = "queue" {
-        /// Time of the row.
-        t_ns: Instant,
-        /// The link: its position in the links of `run.json`.
-        link: u32,
-        /// Bytes waiting.
-        backlog_bytes: Bytes,
-        /// Packets waiting.
-        backlog_packets: u64,
-        /// Waiting time of a packet that arrives now; null while the link is stopped.
-        delay_ns: Option<Duration>,
-        /// Maximum backlog since the previous row.
-        peak_bytes: Bytes,
-        /// Current rate of the link.
-        rate_bps: Option<Rate>,
-        /// Wire bytes that the link could have carried so far.
-        capacity_bytes: Bytes,
-        /// Wire bytes that it has carried so far.
-        delivered_bytes: Bytes,
-        /// Packets dropped so far, for whatever cause.
-        dropped_packets: u64,
-        /// Packets offered to the link so far.
-        offered_packets: u64,
-        /// Packets marked with CE so far.
-        #[since(2)]
-        marked_packets: u64,
-    }
+/// A link at one time. Counters run from the start of the run. Rows of a link are in order of
+/// time, one every sample interval, the last one at the end of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Row)]
+#[row("queue")]
+pub struct QueueRow {
+    /// Time of the row.
+    pub t_ns: Instant,
+    /// The link: its position in the links of `run.json`.
+    pub link: u32,
+    /// Bytes waiting.
+    pub backlog_bytes: Bytes,
+    /// Packets waiting.
+    pub backlog_packets: u64,
+    /// Waiting time of a packet that arrives now; null while the link is stopped.
+    pub delay_ns: Option<Duration>,
+    /// Maximum backlog since the previous row.
+    pub peak_bytes: Bytes,
+    /// Current rate of the link.
+    pub rate_bps: Option<Rate>,
+    /// Wire bytes that the link could have carried so far.
+    pub capacity_bytes: Bytes,
+    /// Wire bytes that it has carried so far.
+    pub delivered_bytes: Bytes,
+    /// Packets dropped so far, for whatever cause.
+    pub dropped_packets: u64,
+    /// Packets offered to the link so far.
+    pub offered_packets: u64,
+    /// Packets marked with CE so far.
+    #[since(2)]
+    pub marked_packets: u64,
 }
 
 choice! {
@@ -149,35 +147,35 @@ choice! {
     }
 }
 
-table! {
-    /// An event at one time.
-    pub struct EventRow in EventColumns = "events" {
-        /// Time of the event.
-        t_ns: Instant,
-        /// The flow; null for the path.
-        flow: Option<u32>,
-        /// The kind: see below.
-        kind: EventKind,
-        /// The previous state.
-        from: Option<Text>,
-        /// The new state, or another word.
-        detail: Text,
-        /// For a change: the link.
-        #[since(2)]
-        link: Option<u32>,
-        /// For a change: the scenario's key (`rate`, `rtt`, `loss.p`, `app.rate`).
-        #[since(2)]
-        key: Option<Text>,
-        /// For a change: the previous value, if the engine knows it.
-        #[since(2)]
-        before_value: Option<f64>,
-        /// For a change: the new value.
-        #[since(2)]
-        value: Option<f64>,
-        /// Unit of the values: `bit/s`, `ns`, `byte`, `packet` or `1`.
-        #[since(2)]
-        unit: Option<Text>,
-    }
+/// An event at one time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Row)]
+#[row("events")]
+pub struct EventRow {
+    /// Time of the event.
+    pub t_ns: Instant,
+    /// The flow; null for the path.
+    pub flow: Option<u32>,
+    /// The kind: see below.
+    pub kind: EventKind,
+    /// The previous state.
+    pub from: Option<Text>,
+    /// The new state, or another word.
+    pub detail: Text,
+    /// For a change: the link.
+    #[since(2)]
+    pub link: Option<u32>,
+    /// For a change: the scenario's key (`rate`, `rtt`, `loss.p`, `app.rate`).
+    #[since(2)]
+    pub key: Option<Text>,
+    /// For a change: the previous value, if the engine knows it.
+    #[since(2)]
+    pub before_value: Option<f64>,
+    /// For a change: the new value.
+    #[since(2)]
+    pub value: Option<f64>,
+    /// Unit of the values: `bit/s`, `ns`, `byte`, `packet` or `1`.
+    #[since(2)]
+    pub unit: Option<Text>,
 }
 
 impl EventRow {
@@ -251,32 +249,31 @@ choice! {
     }
 }
 
-table! {
-    /// A packet at one time. The table exists if the scenario asks for it (`run.record.packets`).
-    #[derive(Copy)]
-    pub struct PacketRow in PacketColumns = "packets" {
-        /// Time of the row.
-        t_ns: Instant,
-        /// The flow.
-        flow: u32,
-        /// The kind: see below.
-        kind: PacketKind,
-        /// Its first byte in the stream.
-        seq_bytes: Bytes,
-        /// Its payload.
-        len_bytes: Bytes,
-        /// The receive window that an acknowledgment announces.
-        window_bytes: Bytes,
-        /// When the acknowledgment left the receiver, in the clock that both ends share.
-        #[since(2)]
-        departed_ns: Option<Instant>,
-        /// When the segment that it echoes left the sender.
-        #[since(2)]
-        echoed_ns: Option<Instant>,
-        /// How long the receiver held that segment.
-        #[since(2)]
-        held_ns: Option<Duration>,
-    }
+/// A packet at one time. The table exists if the scenario asks for it (`run.record.packets`).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Row)]
+#[row("packets")]
+pub struct PacketRow {
+    /// Time of the row.
+    pub t_ns: Instant,
+    /// The flow.
+    pub flow: u32,
+    /// The kind: see below.
+    pub kind: PacketKind,
+    /// Its first byte in the stream.
+    pub seq_bytes: Bytes,
+    /// Its payload.
+    pub len_bytes: Bytes,
+    /// The receive window that an acknowledgment announces.
+    pub window_bytes: Bytes,
+    /// When the acknowledgment left the receiver, in the clock that both ends share.
+    #[since(2)]
+    pub departed_ns: Option<Instant>,
+    /// When the segment that it echoes left the sender.
+    #[since(2)]
+    pub echoed_ns: Option<Instant>,
+    /// How long the receiver held that segment.
+    #[since(2)]
+    pub held_ns: Option<Duration>,
 }
 
 impl PacketRow {

@@ -1,4 +1,4 @@
-//! Tables: each is declared once, by [`table!`].
+//! Tables: each is declared once, as a struct that derives [`Row`](paceline_derive::Row).
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Table {
     }
 }
 
-/// A row of a table: see [`table!`].
+/// A row of a table, as [`Row`](paceline_derive::Row) derives it.
 pub(crate) trait Row: Sized {
     const TABLE: Table;
     /// The growing columns.
@@ -62,92 +62,6 @@ pub(crate) trait Row: Sized {
     /// column.
     fn numbers(columns: &Self::Columns, name: &str, from: usize) -> Option<Vec<f64>>;
 }
-
-/// Declares a table: its row, its columns, their documentation.
-///
-/// ```ignore
-/// table! {
-///     /// A link at one time.
-///     pub struct QueueRow in QueueColumns = "queue" {
-///         /// When.
-///         t_ns: Instant,
-///         /// Waiting time of a packet that arrives now; null while the link is stopped.
-///         delay_ns: Option<Duration>,
-///         /// Packets marked with CE so far.
-///         #[since(2)]
-///         marked_packets: u64,
-///     }
-/// }
-/// ```
-///
-/// A column is one line: its name, which ends in its unit, and the type of its cells (see
-/// [`Cell`](crate::column::Cell)); the row's field has the same name and type. An `Option` makes
-/// the column nullable. `#[since(N)]` gives the version of the schema that introduced it.
-macro_rules! table {
-    ($(#[doc = $about:literal])+
-     $(#[derive($($derive:ident),+)])?
-     pub struct $row:ident in $columns:ident = $name:literal {
-        $($(#[doc = $doc:literal])+ $(#[since($since:literal)])? $field:ident: $type:ty,)+
-     }) => {
-        $(#[doc = $about])+
-        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-        $(#[derive($($derive),+)])?
-        pub struct $row { $($(#[doc = $doc])+ pub $field: $type),+ }
-
-        pub(crate) struct $columns {
-            $($field: <$type as $crate::column::Cell>::Cells),+
-        }
-
-        impl $crate::table::Row for $row {
-            const TABLE: $crate::table::Table = $crate::table::Table {
-                name: $name,
-                doc: concat!($($about),+),
-                columns: &[$($crate::column::Column {
-                    name: {
-                        let name = stringify!($field);
-                        assert!(
-                            $crate::table::ends_in(name, <$type as $crate::column::Cell>::SUFFIX),
-                            "the name of a column ends in the unit of its cells",
-                        );
-                        name
-                    },
-                    kind: <$type as $crate::column::Cell>::KIND,
-                    nullable: <$type as $crate::column::Cell>::NULLABLE,
-                    // The first version, unless another is given.
-                    since: [$($since,)? 1][0],
-                    doc: concat!($($doc),+),
-                    words: <$type as $crate::column::Cell>::WORDS,
-                }),+],
-            };
-            type Columns = $columns;
-
-            fn columns(period: usize) -> $columns {
-                $columns { $($field: $crate::column::Cells::new(period)),+ }
-            }
-
-            fn push(self, columns: &mut $columns) {
-                $($crate::column::Cell::push(self.$field, &mut columns.$field);)+
-            }
-
-            fn finish(columns: $columns) -> Vec<$crate::column::Complete> {
-                vec![$($crate::column::Complete::new::<$type>(columns.$field)),+]
-            }
-
-            #[cfg(feature = "folder")]
-            fn so_far(columns: &$columns) -> Vec<$crate::column::SoFar<'_>> {
-                vec![$($crate::column::Cells::so_far(&columns.$field)),+]
-            }
-
-            fn numbers(columns: &$columns, name: &str, from: usize) -> Option<Vec<f64>> {
-                match name {
-                    $(stringify!($field) => $crate::column::drawn::<$type>(&columns.$field, from),)+
-                    _ => None,
-                }
-            }
-        }
-    };
-}
-pub(crate) use table;
 
 /// Whether a name has this suffix.
 pub(crate) const fn ends_in(name: &str, suffix: &str) -> bool {

@@ -91,7 +91,7 @@ impl Problems {
     }
 }
 
-// The bounds that follow the word `in` of a declaration.
+// The bounds of a key: `#[key(bound = ...)]`.
 
 /// From `least` to `most`.
 pub(crate) fn within<T: PartialOrd + Display>(

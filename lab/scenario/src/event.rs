@@ -1,5 +1,6 @@
 //! `[[events]]`: changes during the run.
 
+use paceline_derive::Section;
 use paceline_units::{Duration, Gain, Rate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
@@ -13,51 +14,62 @@ use crate::limits;
 use crate::link::LinkKeyChanges;
 use crate::reader::{Read, Reader};
 use crate::scenario::Scenario;
-use crate::section::{Key, section};
+use crate::section::Key;
 
 impl Key for When {}
 impl Key for RateChange {}
 impl Key for Vec<Event> {}
 
-section! {
-    /// A change, and when it happens. Each event happens once.
-    pub struct Event, "a table" {
-        /// The moment.
-        when: When, needs "say when: when = \"10 s\" or when = { flow = 0, enters = \"Drain\" }";
-        /// How long the change lasts; then the previous value is restored. Unset: until the run
-        /// ends, or another event changes it.
-        r#for: Option<Duration>, in time(limits::MAX_DURATION), on ALL;
-        /// Changes of the path.
-        path: Option<PathChange>, on ALL;
-        /// Changes of a flow.
-        flow: Option<FlowChange>, on ALL;
-    }
+/// A change, and when it happens. Each event happens once.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table")]
+pub struct Event {
+    /// The moment.
+    #[key(needs = "say when: when = \"10 s\" or when = { flow = 0, enters = \"Drain\" }")]
+    pub when: When,
+    /// How long the change lasts; then the previous value is restored. Unset: until the run
+    /// ends, or another event changes it.
+    #[key(bound = time(limits::MAX_DURATION), on = ALL)]
+    pub r#for: Option<Duration>,
+    /// Changes of the path.
+    #[key(on = ALL)]
+    pub path: Option<PathChange>,
+    /// Changes of a flow.
+    #[key(on = ALL)]
+    pub flow: Option<FlowChange>,
 }
 
-section! {
-    /// The changes of the path.
-    pub struct PathChange = default, "a table" {
-        /// The link that changes, by name. Unset: that of the path.
-        link: Option<String>, on ALL;
-        /// The capacity; it replaces a trace.
-        rate: Option<RateChange>, on ALL;
-        /// The round-trip propagation delay of all flows without their own `rtt`.
-        rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
-        /// Changes of the link.
-        keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
-        /// Changes of the link's return direction.
-        r#return: Option<ReturnChange>, on ALL;
-    }
+/// The changes of the path.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table")]
+pub struct PathChange {
+    /// The link that changes, by name. Unset: that of the path.
+    #[key(on = ALL)]
+    pub link: Option<String>,
+    /// The capacity; it replaces a trace.
+    #[key(on = ALL)]
+    pub rate: Option<RateChange>,
+    /// The round-trip propagation delay of all flows without their own `rtt`.
+    #[key(bound = time(limits::MAX_RTT), on = ALL)]
+    pub rtt: Option<Duration>,
+    /// Changes of the link.
+    #[key(default = LinkKeyChanges::default(), on = ALL)]
+    pub keys: LinkKeyChanges,
+    /// Changes of the link's return direction.
+    #[key(on = ALL)]
+    pub r#return: Option<ReturnChange>,
 }
 
-section! {
-    /// The changes of a link's return direction.
-    pub struct ReturnChange = default, "a table such as { loss = \"1 %\" }" {
-        /// The capacity; it replaces a trace.
-        rate: Option<RateChange>, on ALL;
-        /// Changes of the link.
-        keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
-    }
+/// The changes of a link's return direction.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table such as { loss = \"1 %\" }")]
+pub struct ReturnChange {
+    /// The capacity; it replaces a trace.
+    #[key(on = ALL)]
+    pub rate: Option<RateChange>,
+    /// Changes of the link.
+    #[key(default = LinkKeyChanges::default(), on = ALL)]
+    pub keys: LinkKeyChanges,
 }
 
 /// The changes of one direction of a link.
@@ -99,14 +111,16 @@ impl PathChange {
     }
 }
 
-section! {
-    /// The changes of a flow.
-    pub struct FlowChange, "a table such as { flow = 0, app = \"pause\" }" {
-        /// The flow, numbered from 0 in the order of the groups.
-        flow: u32, needs "say which flow: { flow = 0, app = \"pause\" }";
-        /// Its application's workload from now on.
-        app: AppChange, needs "say what it does: { flow = 0, app = \"pause\" }";
-    }
+/// The changes of a flow.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table such as { flow = 0, app = \"pause\" }")]
+pub struct FlowChange {
+    /// The flow, numbered from 0 in the order of the groups.
+    #[key(needs = "say which flow: { flow = 0, app = \"pause\" }")]
+    pub flow: u32,
+    /// Its application's workload from now on.
+    #[key(needs = "say what it does: { flow = 0, app = \"pause\" }")]
+    pub app: AppChange,
 }
 
 /// When an event happens.

@@ -1,5 +1,6 @@
 //! The delays that the ends of a flow add to its RTT.
 
+use paceline_derive::Section;
 use paceline_units::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
@@ -11,36 +12,44 @@ use crate::engines::ALL;
 use crate::limits;
 use crate::packets::Packets;
 use crate::reader::{Read, Reader};
-use crate::section::{Key, section};
+use crate::section::Key;
 
-section! {
-    /// The hosts at both ends of a flow. Packets and ACKs of one flow keep their order in them.
-    pub struct HostSection, "a table such as { receive = \"20 us\" }" {
-        /// From the pacer's release of a packet to the sender's NIC.
-        send: Delay = Delay::NONE, on ALL;
-        /// From the receiver's NIC to its TCP.
-        receive: Delay = Delay::NONE, on ALL;
-        /// From the receiver's decision to acknowledge to the release of the ACK.
-        ack: Delay = Delay::NONE, on ALL;
-        /// From the sender's NIC to its TCP, for ACKs.
-        ack_receive: Delay = Delay::NONE, on ALL;
-        /// Generic receive offload: packets that arrive together are delivered and acknowledged
-        /// together. Unset: off.
-        gro: Option<Gro>, on ALL;
-        /// Whether RTTs end as the ACK reaches the sender's NIC, and the delay that the receiver
-        /// reports begins as the data reaches its NIC. If not, both are taken in TCP.
-        nic_timestamps: bool = true, on ALL;
-    }
+/// The hosts at both ends of a flow. Packets and ACKs of one flow keep their order in them.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table such as { receive = \"20 us\" }")]
+pub struct HostSection {
+    /// From the pacer's release of a packet to the sender's NIC.
+    #[key(default = Delay::NONE, on = ALL)]
+    pub send: Delay,
+    /// From the receiver's NIC to its TCP.
+    #[key(default = Delay::NONE, on = ALL)]
+    pub receive: Delay,
+    /// From the receiver's decision to acknowledge to the release of the ACK.
+    #[key(default = Delay::NONE, on = ALL)]
+    pub ack: Delay,
+    /// From the sender's NIC to its TCP, for ACKs.
+    #[key(default = Delay::NONE, on = ALL)]
+    pub ack_receive: Delay,
+    /// Generic receive offload: packets that arrive together are delivered and acknowledged
+    /// together. Unset: off.
+    #[key(on = ALL)]
+    pub gro: Option<Gro>,
+    /// Whether RTTs end as the ACK reaches the sender's NIC, and the delay that the receiver
+    /// reports begins as the data reaches its NIC. If not, both are taken in TCP.
+    #[key(default = true, on = ALL)]
+    pub nic_timestamps: bool,
 }
 
-section! {
-    /// Generic receive offload: a batch is passed up when it is full or its time is over.
-    pub struct Gro, "a table such as { time = \"20 us\" }" {
-        /// The maximum time that its first packet waits for others.
-        time: Duration, needs "say how long a packet waits: time = \"20 us\"", in below(limits::MAX_RTT);
-        /// The maximum number of packets.
-        packets: Packets = BATCH, in packets(u64::from(u32::MAX)), on ALL;
-    }
+/// Generic receive offload: a batch is passed up when it is full or its time is over.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table such as { time = \"20 us\" }")]
+pub struct Gro {
+    /// The maximum time that its first packet waits for others.
+    #[key(needs = "say how long a packet waits: time = \"20 us\"", bound = below(limits::MAX_RTT))]
+    pub time: Duration,
+    /// The maximum number of packets.
+    #[key(default = BATCH, bound = packets(u64::from(u32::MAX)), on = ALL)]
+    pub packets: Packets,
 }
 
 /// 64 kB of full packets, as in Linux.

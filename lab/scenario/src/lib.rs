@@ -20,7 +20,6 @@ mod flow;
 mod host;
 pub mod limits;
 mod link;
-mod link_keys;
 mod options;
 mod packets;
 mod parse;

@@ -2,109 +2,143 @@
 
 use std::path::PathBuf;
 
+use paceline_derive::{Section, link_keys};
 use paceline_units::{AckFilter, Bytes, Duration, Gain, Hold, Loss, Policer, Rate, Reorder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::bounds::{Problems, below, mtu, packets, rate, share, time};
-use crate::document::{Node, Value, join};
+use crate::document::{Node, Value};
 use crate::engines::ALL;
 use crate::limits;
-use crate::link_keys::{Ended, link_keys};
 use crate::packets::Packets;
 use crate::queue::{NEEDS_SIZE, Queue};
-use crate::reader::{Read, Reader, Table, choices};
-use crate::section::{Key, Properties, section};
+use crate::reader::{Read, Reader, choices};
+use crate::section::Key;
 
-link_keys! {
+/// The properties of every link besides its rate, its delay and its queue.
+#[link_keys]
+pub struct LinkKeys {
     /// Which packets are lost on the way.
-    Loss loss: always Loss = Loss::NONE;
-    once {
-        /// Drop this many of the next packets.
-        Drop drop: Packets;
-        /// Hold this many of the next packets on the way.
-        Hold hold: Hold;
-    }
+    #[key(default = Loss::NONE)]
+    loss: Loss,
+    /// Drop this many of the next packets.
+    #[key(once)]
+    drop: Packets,
+    /// Hold this many of the next packets on the way.
+    #[key(once)]
+    hold: Hold,
     /// Some packets arrive out of order. Unset: none.
-    Reorder reorder: maybe Reorder, "Which packets arrive later than in their turn.";
+    #[key(event = "Which packets arrive later than in their turn.")]
+    reorder: Option<Reorder>,
     /// The probability that a packet arrives twice, independently of all others.
-    Duplicate duplicate: always Gain = Gain::from_millionths(0), in share(),
-        "The probability that a packet arrives twice.";
+    #[key(default = Gain::from_millionths(0), bound = share(), event = "The probability that a packet arrives twice.")]
+    duplicate: Gain,
     /// Each packet is delayed by up to this much more, uniform and seeded, without overtaking.
-    Jitter jitter: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
-        "How much longer a packet may take.";
+    #[key(default = Duration::ZERO, bound = below(limits::MAX_RTT), event = "How much longer a packet may take.")]
+    jitter: Duration,
     /// A token bucket in front of the queue. Unset: none.
-    Policer policer: maybe Policer as PolicerChange,
-        "The token bucket in front of the queue; \"off\" takes it away.";
+    #[key(change = PolicerChange, event = "The token bucket in front of the queue; \"off\" takes it away.")]
+    policer: Option<Policer>,
     /// Packets that leave the queue wait for the next multiple of this time and continue together.
-    Aggregation aggregation: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
-        "The time between departures from the link; \"0 ms\" ends bundling.";
+    #[key(
+        default = Duration::ZERO,
+        bound = below(limits::MAX_RTT),
+        event = "The time between departures from the link; \"0 ms\" ends bundling."
+    )]
+    aggregation: Duration,
     /// Packets that leave the queue request a transmission at the next multiple of `aggregation` and
     /// continue together when it is granted: this much later, at such a multiple. Those that come after
     /// a request and before its grant request theirs with that transmission (piggybacking), as a cable
     /// modem does: in DOCSIS, `aggregation` is the MAP interval, typically 2 ms. No requests collide.
-    GrantDelay grant_delay: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
-        "The time from a request to its grant; \"0 ms\" ends the requests.";
+    #[key(
+        default = Duration::ZERO,
+        bound = below(limits::MAX_RTT),
+        event = "The time from a request to its grant; \"0 ms\" ends the requests."
+    )]
+    grant_delay: Duration,
     /// The link forwards one of this many ACKs of TCP that only advance, of each connection. Those with
     /// SACK blocks, duplicates and changes of the ECN flags pass.
-    AckThinning ack_thinning: always Packets = Packets(1), in packets(u64::from(u32::MAX)),
-        "How many ACKs of TCP that only advance the link forwards one of; \"1 packet\" ends it.";
+    #[key(
+        default = Packets(1),
+        bound = packets(u64::from(u32::MAX)),
+        event = "How many ACKs of TCP that only advance the link forwards one of; \"1 packet\" ends it."
+    )]
+    ack_thinning: Packets,
     /// Pure ACKs of TCP that wait are removed when a later one of their connection says the same, as in
     /// Linux's sch_cake. ACKs of QUIC are encrypted, and stay.
-    AckFilter ack_filter: always AckFilter = AckFilter::Off, "Which ACKs that wait an arriving one replaces.";
+    #[key(default = AckFilter::Off, event = "Which ACKs that wait an arriving one replaces.")]
+    ack_filter: AckFilter,
 }
 
-section! {
-    /// The bottleneck that all flows share.
-    pub struct PathSection, "a table" {
-        /// The name of its link, for routes.
-        name: String = "bottleneck".to_owned(), on ALL;
-        /// Its capacity: fixed, or a recorded trace.
-        rate: RateSource, needs "say how fast the bottleneck is: rate = \"50 Mbit/s\" or rate = { trace = \"FILE\" }";
-        /// Round-trip propagation delay.
-        rtt: Duration, needs "say how long a round trip is: rtt = \"40 ms\"", in time(limits::MAX_RTT);
-        /// The queue in front of it.
-        queue: Queue, needs NEEDS_SIZE;
-        /// The keys that every link has.
-        link: LinkKeys = LinkKeys::default(), on ALL;
-        /// Its return direction. Unset: never congested, and not recorded.
-        r#return: Option<ReturnSection>, on ALL;
-        /// The largest IP packet, headers included.
-        mtu: Bytes = Bytes::new(1500), in mtu(), on ALL;
-    }
+/// The bottleneck that all flows share.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table")]
+pub struct PathSection {
+    /// The name of its link, for routes.
+    #[key(default = "bottleneck".to_owned(), on = ALL)]
+    pub name: String,
+    /// Its capacity: fixed, or a recorded trace.
+    #[key(
+        needs = "say how fast the bottleneck is: rate = \"50 Mbit/s\" or rate = { trace = \"FILE\" }"
+    )]
+    pub rate: RateSource,
+    /// Round-trip propagation delay.
+    #[key(needs = "say how long a round trip is: rtt = \"40 ms\"", bound = time(limits::MAX_RTT))]
+    pub rtt: Duration,
+    /// The queue in front of it.
+    #[key(needs = NEEDS_SIZE)]
+    pub queue: Queue,
+    /// The keys that every link has.
+    #[key(default = LinkKeys::default(), on = ALL)]
+    pub link: LinkKeys,
+    /// Its return direction. Unset: never congested, and not recorded.
+    #[key(on = ALL)]
+    pub r#return: Option<ReturnSection>,
+    /// The largest IP packet, headers included.
+    #[key(default = Bytes::new(1500), bound = mtu(), on = ALL)]
+    pub mtu: Bytes,
 }
 
-section! {
-    /// A link that flows cross if their route names it.
-    pub struct LinkSection, "a table" {
-        /// Its name, for routes, events and plots.
-        name: String, needs "name it, for routes: name = \"nic\"";
-        /// Its capacity.
-        rate: Rate, needs "say how fast it is: rate = \"50 Gbit/s\"", in rate();
-        /// One-way propagation delay, a part of the round trip of the flows that cross it.
-        delay: Duration = Duration::ZERO, in below(limits::MAX_RTT), on ALL;
-        /// The queue in front of it. A `bdp` is its rate times the path's round trip.
-        queue: Queue, needs NEEDS_SIZE;
-        /// The keys that every link has.
-        link: LinkKeys = LinkKeys::default(), on ALL;
-        /// Its return direction. Unset: never congested, and not recorded.
-        r#return: Option<ReturnSection>, on ALL;
-    }
+/// A link that flows cross if their route names it.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table")]
+pub struct LinkSection {
+    /// Its name, for routes, events and plots.
+    #[key(needs = "name it, for routes: name = \"nic\"")]
+    pub name: String,
+    /// Its capacity.
+    #[key(needs = "say how fast it is: rate = \"50 Gbit/s\"", bound = rate())]
+    pub rate: Rate,
+    /// One-way propagation delay, a part of the round trip of the flows that cross it.
+    #[key(default = Duration::ZERO, bound = below(limits::MAX_RTT), on = ALL)]
+    pub delay: Duration,
+    /// The queue in front of it. A `bdp` is its rate times the path's round trip.
+    #[key(needs = NEEDS_SIZE)]
+    pub queue: Queue,
+    /// The keys that every link has.
+    #[key(default = LinkKeys::default(), on = ALL)]
+    pub link: LinkKeys,
+    /// Its return direction. Unset: never congested, and not recorded.
+    #[key(on = ALL)]
+    pub r#return: Option<ReturnSection>,
 }
 
-section! {
-    /// The return direction of a link, which ACKs cross. An empty table is a direction that only counts.
-    /// That of the path has up to half of the shortest round trip as its propagation delay, that of
-    /// another link none.
-    pub struct ReturnSection, "a table such as { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }" {
-        /// Its capacity: fixed, or a recorded trace. Unset: unlimited, so nothing waits.
-        rate: Option<RateSource>, on ALL;
-        /// The queue in front of it, which a `rate` needs. A `bdp` is its rate times the path's round trip.
-        queue: Option<Queue>, on ALL;
-        /// The keys that every link has.
-        link: LinkKeys = LinkKeys::default(), on ALL;
-    }
+/// The return direction of a link, which ACKs cross. An empty table is a direction that only counts.
+/// That of the path has up to half of the shortest round trip as its propagation delay, that of
+/// another link none.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(takes = "a table such as { rate = \"1 Mbit/s\", queue = { size = \"40 ms\" } }")]
+pub struct ReturnSection {
+    /// Its capacity: fixed, or a recorded trace. Unset: unlimited, so nothing waits.
+    #[key(on = ALL)]
+    pub rate: Option<RateSource>,
+    /// The queue in front of it, which a `rate` needs. A `bdp` is its rate times the path's round trip.
+    #[key(on = ALL)]
+    pub queue: Option<Queue>,
+    /// The keys that every link has.
+    #[key(default = LinkKeys::default(), on = ALL)]
+    pub link: LinkKeys,
 }
 
 impl ReturnSection {
@@ -211,6 +245,12 @@ pub enum PolicerChange {
     Off,
     /// This one, with a full bucket.
     Set(Policer),
+}
+
+/// A change of something that a link need not have.
+trait Ended {
+    /// The value that ends it if there was none before.
+    fn ended(self) -> Self;
 }
 
 impl Ended for Reorder {

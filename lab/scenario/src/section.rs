@@ -1,19 +1,19 @@
 //! Sections of a scenario, each declared once.
 //!
-//! [`section!`] takes a section's keys. From a key's line it derives the field of the struct, its
-//! reader with its errors, its place in the JSON Schema and in the resolved scenario, its bounds
-//! check, and the refusal by engines that do not support it.
+//! [`Section`](paceline_derive::Section) derives them from structs: from a field follow its reader with
+//! its errors, its place in the JSON Schema and in the resolved scenario, its bounds check, and the
+//! refusal by engines that do not support it.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
 use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
 use paceline_units::schema::{described, description};
 
 use crate::bounds::Problems;
 use crate::document::{Node, join};
-use crate::engines::{Engine, Unsupported};
+use crate::engines::{Engine, Honoured, Unsupported, judge};
 use crate::reader::{Read, Reader, Table};
 
 /// The value of a key.
@@ -50,16 +50,11 @@ pub(crate) trait Key: Read + Serialize + JsonSchema + PartialEq {
 }
 
 /// The key with which the problems of a value of type `T` begin.
-pub(crate) fn key_of<T: Key>(at: &str, name: &str) -> String {
+fn key_of<T: Key>(at: &str, name: &str) -> String {
     match T::FLAT {
         true => at.to_owned(),
         false => join(at, name),
     }
-}
-
-/// The key of a field, which may be a Rust keyword: that of `r#for` is `for`.
-pub(crate) fn key_name(field: &'static str) -> &'static str {
-    field.strip_prefix("r#").unwrap_or(field)
 }
 
 /// Only as the value of a key: a written key has a value.
@@ -92,19 +87,13 @@ impl<T: Key> Key for Option<T> {
 }
 
 /// The keys of a table, for its schema.
+#[derive(Default)]
 pub(crate) struct Properties {
     properties: Map<String, Json>,
     required: Vec<&'static str>,
 }
 
 impl Properties {
-    pub(crate) fn new() -> Self {
-        Self {
-            properties: Map::new(),
-            required: Vec::new(),
-        }
-    }
-
     pub(crate) fn add(
         &mut self,
         name: &'static str,
@@ -116,11 +105,7 @@ impl Properties {
         self.properties.insert(name.to_owned(), schema);
     }
 
-    pub(crate) fn require(&mut self, name: &'static str) {
-        self.required.push(name);
-    }
-
-    pub(crate) fn table(self, doc: &[&str]) -> Schema {
+    fn table(self, doc: &[&str]) -> Schema {
         let mut schema = json_schema!({
             "description": description(doc),
             "type": "object",
@@ -134,146 +119,167 @@ impl Properties {
     }
 }
 
-/// Declares a section: a struct whose fields are the keys of a table.
-///
-/// A key's entry is its documentation, its name and type, and then, in this order:
-/// - `= value`, its default; or `=> value`, one that the resolved scenario and the schema leave out; or
-///   `needs "hint"`, if it has to be written. With none of them its type is an `Option`;
-/// - `, in bound`: its allowed values ([`crate::bounds`]);
-/// - `, on engines`: which engines support it ([`crate::engines`]). Without it only the simulator
-///   does, and others refuse a scenario that sets it.
-///
-/// A type `T as S` is read and described as `S`, from which it is made. A section whose keys are
-/// all optional is declared `= default`.
-macro_rules! section {
-    (
-        $(#[doc = $about:literal])+
-        pub struct $name:ident $(= $default_impl:ident)?, $takes:literal {
-            $(
-                $(#[doc = $doc:literal])+
-                $field:ident: $type:ty $(as $shape:ty)? $(= $default:expr)? $(=> $quiet:expr)?
-                    $(, needs $needs:expr)? $(, in $bound:expr)? $(, on $engines:expr)?;
-            )*
-        }
-    ) => {
-        $(#[doc = $about])+
-        #[derive(Clone, Debug, PartialEq)]
-        pub struct $name {
-            $($(#[doc = $doc])+ pub $field: $type,)*
-        }
+/// A struct whose fields are the keys of a table.
+pub(crate) trait Section: Sized {
+    /// The value that an error asks for; none if the keys are mixed with those of the enclosing
+    /// table, whose key then says which engines support them.
+    const TAKES: Option<&'static str>;
+    /// Its documentation.
+    const ABOUT: &'static [&'static str];
 
-        impl $crate::reader::Read for $name {
-            fn read(
-                node: &$crate::document::Node,
-                key: &str,
-                reader: &mut $crate::reader::Reader<'_>,
-            ) -> Option<Self> {
-                let mut table = reader.table(node, key, $takes)?;
-                $(let $field = section!(@read table, $field: $type $(as $shape)?, [$($default)? $($quiet)?] [$($needs)?]);)*
-                table.finish();
-                Some(Self { $($field: section!(@unwrap $field [$($needs)?])),* })
-            }
-        }
+    /// Takes the keys from a table; none if a required one is missing or invalid.
+    fn take_keys(table: &mut Table<'_, '_, '_>) -> Option<Self>;
 
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use serde::ser::SerializeMap;
-                let mut map = serializer.serialize_map(None)?;
-                $(
-                    let left_out = false $(|| { let quiet: $type = $quiet; self.$field == quiet })?;
-                    if !left_out {
-                        $crate::section::Key::write(&self.$field, $crate::section::key_name(stringify!($field)), &mut map)?;
-                    }
-                )*
-                map.end()
-            }
-        }
+    /// Adds the keys to a resolved scenario.
+    fn write_keys<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 
-        impl schemars::JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
+    /// Adds the keys to a table's schema.
+    fn describe_keys(properties: &mut Properties, generator: &mut SchemaGenerator);
 
-            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                let mut properties = $crate::section::Properties::new();
-                $(
-                    section!(@describe properties, generator, $field: $type $(as $shape)?,
-                        &[$($doc),+], None::<serde_json::Value>$(.or(serde_json::to_value::<$type>($default).ok()))?);
-                    $(let _ = $needs; properties.require($crate::section::key_name(stringify!($field)));)?
-                )*
-                properties.table(&[$($about),+])
-            }
-        }
+    /// Finds values beyond their bounds.
+    fn check_keys(&self, at: &str, problems: &mut Problems);
 
-        impl $crate::section::Key for $name {
-            fn check(&self, at: &str, problems: &mut $crate::bounds::Problems) {
-                $(
-                    let key = $crate::section::key_of::<$type>(at, $crate::section::key_name(stringify!($field)));
-                    $crate::section::Key::check(&self.$field, &key, problems);
-                    $(if let Some(value) = Option::from(self.$field) {
-                        ($bound)(problems, &key, value);
-                    })?
-                )*
-            }
-
-            fn find_unsupported(
-                &self,
-                at: &str,
-                engine: $crate::engines::Engine,
-                unsupported: &mut Vec<$crate::engines::Unsupported>,
-            ) {
-                $(
-                    let key = $crate::section::key_of::<$type>(at, $crate::section::key_name(stringify!($field)));
-                    let is_default = section!(@is_default self, $field: $type, [$($default)? $($quiet)?] [$($needs)?]);
-                    let honoured = None$(.or(Some($engines)))?;
-                    $crate::engines::judge(honoured, engine, is_default, &key, unsupported);
-                    $crate::section::Key::find_unsupported(&self.$field, &key, engine, unsupported);
-                )*
-            }
-        }
-
-        section! { @impl [$($default_impl)?] $name { $($field: [$($default)? $($quiet)?]),* } }
-    };
-
-    (@read $table:ident, $field:ident: $type:ty, [] [$needs:expr]) => {
-        $table.required::<$type>($crate::section::key_name(stringify!($field)), $needs)
-    };
-    (@read $table:ident, $field:ident: $type:ty, [] []) => {
-        <$type as $crate::section::Key>::take(&mut $table, $crate::section::key_name(stringify!($field))).flatten().unwrap_or_default()
-    };
-    (@read $table:ident, $field:ident: $type:ty, [$default:expr] []) => {{
-        let value = <$type as $crate::section::Key>::take(&mut $table, $crate::section::key_name(stringify!($field)));
-        value.flatten().unwrap_or_else(|| $default)
-    }};
-    (@read $table:ident, $field:ident: $type:ty as $shape:ty, [$default:expr] []) => {{
-        let value = <$shape as $crate::section::Key>::take(&mut $table, $crate::section::key_name(stringify!($field)));
-        value.flatten().map_or_else(|| $default, <$type>::from)
-    }};
-    (@unwrap $field:ident [$needs:expr]) => { $field? };
-    (@unwrap $field:ident []) => { $field };
-    (@describe $properties:ident, $generator:ident, $field:ident: $type:ty as $shape:ty, $doc:expr, $default:expr) => {
-        <$shape as $crate::section::Key>::describe(
-            $crate::section::key_name(stringify!($field)), $doc, $default, &mut $properties, $generator)
-    };
-    (@describe $properties:ident, $generator:ident, $field:ident: $type:ty, $doc:expr, $default:expr) => {
-        <$type as $crate::section::Key>::describe(
-            $crate::section::key_name(stringify!($field)), $doc, $default, &mut $properties, $generator)
-    };
-    (@is_default $self:ident, $field:ident: $type:ty, [] [$needs:expr]) => { true };
-    (@is_default $self:ident, $field:ident: $type:ty, [] []) => { $self.$field.is_none() };
-    (@is_default $self:ident, $field:ident: $type:ty, [$default:expr] []) => {{
-        let default: $type = $default;
-        $self.$field == default
-    }};
-    (@impl [] $($rest:tt)*) => {};
-    (@impl [default] $name:ident { $($field:ident: [$($default:expr)?]),* }) => {
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $($field: section!(@value $($default)?)),* }
-            }
-        }
-    };
-    (@value $default:expr) => { $default };
-    (@value) => { None };
+    /// Finds keys that `engine` does not support.
+    fn judge_keys(&self, at: &str, engine: Engine, unsupported: &mut Vec<Unsupported>);
 }
-pub(crate) use section;
+
+/// A key of the section `S`: a value of type `T`, read and described as `F`.
+pub(crate) struct Spec<S, T, F> {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static [&'static str],
+    pub(crate) get: fn(&S) -> &T,
+    pub(crate) made: fn(F) -> T,
+    /// The default, or what to write if it has none.
+    pub(crate) default: Result<fn() -> T, &'static str>,
+    /// Whether the schema has the default.
+    pub(crate) is_shown: bool,
+    /// Whether the resolved scenario leaves the default out.
+    pub(crate) is_quiet: bool,
+    pub(crate) bound: fn(&mut Problems, &str, &T),
+    pub(crate) on: Option<Honoured>,
+}
+
+impl<S, T: Key, F: Key> Spec<S, T, F> {
+    fn has_default(&self, section: &S) -> bool {
+        self.default
+            .is_ok_and(|default| *(self.get)(section) == default())
+    }
+
+    /// Its value in a table, or its default.
+    pub(crate) fn take(&self, table: &mut Table<'_, '_, '_>) -> Option<T> {
+        match self.default {
+            Err(hint) => table.required(self.name, hint).map(self.made),
+            Ok(default) => {
+                let value = F::take(table, self.name).flatten();
+                Some(value.map_or_else(default, self.made))
+            }
+        }
+    }
+
+    /// Adds it to a resolved scenario.
+    pub(crate) fn write<M: SerializeMap>(&self, section: &S, map: &mut M) -> Result<(), M::Error> {
+        match self.is_quiet && self.has_default(section) {
+            true => Ok(()),
+            false => (self.get)(section).write(self.name, map),
+        }
+    }
+
+    /// Adds it to a table's schema.
+    pub(crate) fn describe(&self, properties: &mut Properties, generator: &mut SchemaGenerator) {
+        let default = self.default.ok().filter(|_| self.is_shown);
+        let default = default.and_then(|default| serde_json::to_value(default()).ok());
+        F::describe(self.name, self.doc, default, properties, generator);
+        if self.default.is_err() {
+            properties.required.push(self.name);
+        }
+    }
+
+    /// Finds values beyond the bounds of the key and of its type.
+    pub(crate) fn check(&self, section: &S, at: &str, problems: &mut Problems) {
+        let key = key_of::<T>(at, self.name);
+        let value = (self.get)(section);
+        value.check(&key, problems);
+        (self.bound)(problems, &key, value);
+    }
+
+    /// Refuses it if it is not at its default and `engine` does not support it.
+    pub(crate) fn judge(
+        &self,
+        section: &S,
+        at: &str,
+        engine: Engine,
+        unsupported: &mut Vec<Unsupported>,
+    ) {
+        let key = key_of::<T>(at, self.name);
+        let is_free = self.default.is_err() || self.has_default(section);
+        judge(self.on, engine, is_free, &key, unsupported);
+        (self.get)(section).find_unsupported(&key, engine, unsupported);
+    }
+}
+
+impl<T: Section> Read for T {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, T::TAKES.unwrap_or("a table"))?;
+        let section = T::take_keys(&mut table);
+        table.finish();
+        section
+    }
+}
+
+impl<T: Section + Serialize + JsonSchema + PartialEq> Key for T {
+    const FLAT: bool = T::TAKES.is_none();
+
+    fn take(table: &mut Table<'_, '_, '_>, name: &'static str) -> Option<Option<Self>> {
+        match Self::FLAT {
+            true => Some(T::take_keys(table)),
+            false => table.get(name),
+        }
+    }
+
+    fn describe(
+        name: &'static str,
+        doc: &[&str],
+        default: Option<Json>,
+        properties: &mut Properties,
+        generator: &mut SchemaGenerator,
+    ) {
+        match Self::FLAT {
+            true => T::describe_keys(properties, generator),
+            false => properties.add(name, doc, default, generator.subschema_for::<T>()),
+        }
+    }
+
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
+        match Self::FLAT {
+            true => self.write_keys(map),
+            false => map.serialize_entry(name, self),
+        }
+    }
+
+    fn check(&self, key: &str, problems: &mut Problems) {
+        self.check_keys(key, problems);
+    }
+
+    fn find_unsupported(&self, key: &str, engine: Engine, unsupported: &mut Vec<Unsupported>) {
+        if !Self::FLAT {
+            self.judge_keys(key, engine, unsupported);
+        }
+    }
+}
+
+/// Writes a section of a resolved scenario.
+pub(crate) fn serialize<T: Section, S: Serializer>(
+    section: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    section.write_keys(&mut map)?;
+    map.end()
+}
+
+/// The schema of a section.
+pub(crate) fn schema<T: Section>(generator: &mut SchemaGenerator) -> Schema {
+    let mut properties = Properties::default();
+    T::describe_keys(&mut properties, generator);
+    properties.table(T::ABOUT)
+}
