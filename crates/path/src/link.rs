@@ -182,7 +182,6 @@ impl<P: Packet + Clone> Link<P> {
             return Verdict::Dropped(DropCause::Early);
         }
         let start = if idle { now } else { self.busy_until };
-        self.counters.held.add(size);
         if self.transmit(packet, start, idle) {
             Verdict::Dropped(DropCause::Random)
         } else {
@@ -265,13 +264,11 @@ impl<P: Packet + Clone> Link<P> {
             return Verdict::Dropped(DropCause::Queue);
         };
         let limit = (!idle).then_some(self.limit);
-        self.counters.held.add(size);
         let mut sink = Sink {
             counters: &mut self.counters,
             dropped: self.dropped.as_mut(),
         };
         if let Err(cause) = discipline.enqueue(now, packet, limit, &mut sink) {
-            self.counters.held.remove(size);
             match cause {
                 DropCause::Queue => self.counters.dropped_queue.add(size),
                 _ => self.counters.dropped_early.add(size),
@@ -478,10 +475,9 @@ impl<P: Packet + Clone> Link<P> {
     pub fn take_ahead(&mut self, now: Instant, mut each: impl FnMut(&P)) {
         self.advance(now);
         let mut taken = 0;
-        while let Some(entry) = self.entries.get(taken).filter(|entry| entry.arrival <= now) {
+        for entry in self.entries.iter().take_while(|entry| entry.arrival <= now) {
             taken += 1;
             let size = entry.packet.size();
-            self.counters.held.remove(size);
             if entry.lost {
                 self.counters.dropped_random.add(size);
             } else {
@@ -524,13 +520,11 @@ impl<P: Packet + Clone> Link<P> {
             let entry = self.pop()?;
             let size = entry.packet.size();
             if entry.lost {
-                self.counters.held.remove(size);
                 self.counters.dropped_random.add(size);
                 continue;
             }
             if self.duplicate.strikes() {
                 self.counters.duplicated.add(size);
-                self.counters.held.add(size);
                 self.late.put(entry.arrival, entry.packet.clone());
             }
             if entry.hold > Duration::ZERO {
@@ -543,7 +537,6 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     fn deliver(&mut self, packet: P) -> P {
-        self.counters.held.remove(packet.size());
         self.counters.delivered.add(packet.size());
         packet
     }
@@ -621,6 +614,13 @@ impl<P: Packet + Clone> Link<P> {
     pub fn held(&self) -> usize {
         let waiting = self.discipline.as_ref().map_or(0, AnyDiscipline::packets);
         self.entries.len() + self.late.len() + waiting as usize
+    }
+
+    /// Conservation: each packet that was offered or copied was delivered or dropped, or is held.
+    pub fn is_balanced(&self) -> bool {
+        let counters = &self.counters;
+        let gone = counters.delivered.packets + counters.dropped().packets;
+        counters.offered.packets + counters.duplicated.packets == gone + self.held() as u64
     }
 
     /// Memory used by the packets in the link, in bytes.

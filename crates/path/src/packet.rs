@@ -98,12 +98,6 @@ impl Tally {
         self.bytes += Bytes::new(u64::from(size));
     }
 
-    /// Removes one packet of `size` bytes.
-    pub(crate) fn remove(&mut self, size: u32) {
-        self.packets -= 1;
-        self.bytes -= Bytes::new(u64::from(size));
-    }
-
     fn plus(self, other: Self) -> Self {
         Self {
             packets: self.packets + other.packets,
@@ -133,8 +127,6 @@ pub struct Counters {
     pub dropped_scripted: Tally,
     /// ACKs that a filter took away.
     pub dropped_filtered: Tally,
-    /// In the queue or on the way.
-    pub held: Tally,
     /// Marked by the queue. The other counters include these packets.
     pub marked: Tally,
 }
@@ -148,10 +140,5 @@ impl Counters {
             .plus(self.dropped_random)
             .plus(self.dropped_scripted)
             .plus(self.dropped_filtered)
-    }
-
-    /// Conservation: offered + duplicated = delivered + dropped + held, in packets and in bytes.
-    pub fn balanced(&self) -> bool {
-        self.offered.plus(self.duplicated) == self.delivered.plus(self.dropped()).plus(self.held)
     }
 }

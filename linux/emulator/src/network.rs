@@ -342,7 +342,9 @@ impl<'a> Network<'a> {
     fn released(&mut self) {
         let now = self.now();
         if let Some(link) = self.links.first() {
-            let total = carried(link) - link.counters().held.bytes.get();
+            let counters = link.counters();
+            let gone = counters.delivered.bytes + counters.dropped_random.bytes;
+            let total = (gone - counters.duplicated.bytes).get();
             let capacity = |at| link.capacity(at);
             self.busy.left(now, link.delay(), total, capacity);
         }
@@ -537,8 +539,8 @@ impl<'a> Network<'a> {
 /// including lost ones.
 fn carried(link: &Link<Frame>) -> u64 {
     let counters = link.counters();
-    let total = counters.held.bytes + counters.delivered.bytes + counters.dropped_random.bytes;
-    (total - counters.duplicated.bytes).get()
+    let refused = counters.dropped().bytes - counters.dropped_random.bytes;
+    (counters.offered.bytes - refused).get()
 }
 
 /// Passes a packet to a host. A packet that the host cannot accept at the moment (ENOBUFS, EAGAIN)

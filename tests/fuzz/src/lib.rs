@@ -106,6 +106,6 @@ pub fn trace(text: &str) -> bool {
         arrived += 1;
     }
     assert_eq!(arrived, 100);
-    assert!(link.counters().balanced());
+    assert!(link.is_balanced());
     true
 }
