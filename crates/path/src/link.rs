@@ -448,14 +448,13 @@ impl<P: Packet + Clone> Link<P> {
 
     /// The next packet of those accepted that will arrive, and when; each once.
     #[inline]
-    pub fn next_ahead(&mut self) -> Option<(Instant, &P)> {
-        loop {
-            let entry = self.entries.get(self.told_ahead)?;
+    pub fn next_ahead(&mut self) -> Option<(Instant, &mut P)> {
+        while self.entries.get(self.told_ahead)?.lost {
             self.told_ahead += 1;
-            if !entry.lost {
-                return Some((entry.arrival, &entry.packet));
-            }
         }
+        self.told_ahead += 1;
+        let entry = self.entries.get_mut(self.told_ahead - 1)?;
+        Some((entry.arrival, &mut entry.packet))
     }
 
     /// Changes the packet that was reported last.

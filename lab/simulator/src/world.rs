@@ -329,18 +329,32 @@ impl World {
             self.agenda.set(self.sources.ingress(number), next);
             return;
         }
+        if let Load::Segment(segment) = &packet.load
+            && let Some(ack) = self.flows[index].take_next(self.now, segment)
+        {
+            self.journal.delivered(self.now, packet.flow, segment);
+            return self.answer(index, ack);
+        }
+        self.deliver_any(packet);
+    }
+
+    /// The receiver has taken the next segment in sequence.
+    #[inline(always)]
+    fn answer(&mut self, index: usize, ack: Option<PlainAck>) {
+        match ack {
+            Some(ack) => self.send_plain(index, &ack),
+            None => self.arm_receiver(index),
+        }
+    }
+
+    /// A packet reaches the end of its way: any segment, a SYN, a datagram, or a reply.
+    #[inline(never)]
+    fn deliver_any(&mut self, packet: &Packet) {
+        let index = packet.flow as usize;
         let Load::Segment(segment) = &packet.load else {
             return self.taken(packet);
         };
-        let flow = &mut self.flows[index];
-        if let Some(ack) = flow.take_next(self.now, segment) {
-            self.journal.delivered(self.now, packet.flow, segment);
-            return match ack {
-                Some(ack) => self.send_plain(index, &ack),
-                None => self.arm_receiver(index),
-            };
-        }
-        if let Some(ack) = flow.before(self.now, segment) {
+        if let Some(ack) = self.flows[index].before(self.now, segment) {
             self.send_reply(index, Reply::Ack(ack));
         }
         if let Some(ack) = self.take(index, segment, self.now) {
@@ -568,26 +582,27 @@ impl World {
         let Stage::Open(sender) = &mut flow.stage else {
             return;
         };
-        let mut sent = false;
+        let link = &mut self.links[first];
+        let mut sent = 0;
         while let Some(burst) = sender.poll_burst(self.now) {
-            sent = true;
             for segment in burst {
-                self.tally.packets += 1;
-                self.allowance -= 1;
+                sent += 1;
                 let packet = Packet {
                     flow: id,
                     size: header + segment.len,
                     load: Load::Segment(segment),
                 };
                 let host = flow.host.as_deref_mut();
-                let verdict = offer(self.now, host, &mut self.links[first], packet);
+                let verdict = offer(self.now, host, link, packet);
                 self.journal.sent(self.now, id, &segment, verdict);
             }
         }
         let snapshot = sender.take_news().then(|| Snapshot::of(sender));
         debug_assert!(snapshot.is_some() || Snapshot::of(sender) == flow.snapshot);
         let done = sender.is_finished();
-        if sent {
+        if sent > 0 {
+            self.tally.packets += sent;
+            self.allowance -= sent as i64;
             self.offered(index);
         }
         if let Some(snapshot) = snapshot {

@@ -50,15 +50,26 @@ impl World {
     pub(super) fn run_ahead(&mut self, link: usize) {
         let now = self.now;
         while let Some((arrival, packet)) = self.links[link].next_ahead() {
-            let packet = *packet;
             let index = packet.flow as usize;
-            let timer = self.flows[index].receiver.next_timer();
-            if let Some(timer) = timer.filter(|timer| *timer < arrival) {
+            let flow = &mut self.flows[index];
+            let timer = flow.receiver.next_timer();
+            let timer = timer.filter(|timer| *timer < arrival);
+            if timer.is_none()
+                && let Load::Segment(segment) = &packet.load
+                && let Some(ack) = flow.take_next(arrival, segment)
+            {
+                packet.load = Load::Taken(flow.receiver.delivered());
+                self.now = arrival;
+                self.answer(index, ack);
+                continue;
+            }
+            let packet = *packet;
+            if let Some(timer) = timer {
                 self.now = timer;
                 self.receiver_due(index);
             }
             self.now = arrival;
-            self.deliver(&packet);
+            self.deliver_any(&packet);
             let delivered = self.flows[index].receiver.delivered();
             if let Some(packet) = self.links[link].last_ahead() {
                 packet.load = Load::Taken(delivered);
