@@ -72,6 +72,7 @@ impl Compression {
     const MOST: u32 = 44;
 
     /// Whether one more for the gap at `gap` waits.
+    #[inline]
     fn holds(&mut self, now: Instant, gap: u64, delay: Duration) -> bool {
         if delay == Duration::ZERO || self.waiting >= Self::MOST {
             return false;

@@ -233,29 +233,25 @@ impl Scoreboard {
         number
     }
 
-    /// Removes and returns the first segment if `ack` covers it. If it had been SACKed, it no
-    /// longer counts as such.
+    /// Removes the segments that `ack` covers, up to the first that had not been SACKed. Returns
+    /// that and its index.
     #[inline]
     pub(crate) fn pop_acked(&mut self, ack: u64) -> Option<(u64, Outstanding)> {
-        if self
-            .segments
-            .front()
-            .is_none_or(|segment| segment.end() > ack)
-        {
-            return None;
-        }
-        let segment = self.segments.pop_front()?;
-        let index = self.first;
-        self.first += 1;
-        self.una = segment.end();
-        self.resent_count -= u64::from(segment.retransmitted);
-        if segment.sacked {
+        loop {
+            let segment = self.segments.front().filter(|s| s.end() <= ack)?;
+            self.first += 1;
+            self.una = segment.end();
+            self.resent_count -= u64::from(segment.retransmitted);
+            if !segment.sacked {
+                break;
+            }
             self.sacked_count -= 1;
             self.sacked_bytes -= segment.len();
-        } else {
-            self.leave(&segment);
+            self.segments.pop_front();
         }
-        Some((index, segment))
+        let segment = self.segments.pop_front()?;
+        self.leave(&segment);
+        Some((self.first - 1, segment))
     }
 
     /// Whether every segment has been sent exactly once and is in flight.

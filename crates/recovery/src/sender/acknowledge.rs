@@ -512,9 +512,6 @@ impl<C: Controller> Sender<C> {
         let first = self.board.first_index();
         let mut eifel = false;
         while let Some((index, segment)) = self.board.pop_acked(ack.ack) {
-            if segment.sacked {
-                continue;
-            }
             if index == first {
                 progress.hole = segment.len();
             }
@@ -549,18 +546,18 @@ impl<C: Controller> Sender<C> {
         let mut fresh = std::mem::take(&mut self.fresh);
         let sent = self.board.nxt();
         let is_taken = |block: &Block| block.end <= sent;
+        let mut whole = !blocks.dsack;
         for (place, block) in blocks.held().iter().enumerate() {
             // Most of an option repeats the previous one, in the same place.
             let known = self.known.as_slice();
-            let repeats = known.get(place) == Some(block) || known.contains(block);
-            if !repeats && is_taken(block) {
+            if known.get(place) != Some(block) && !known.contains(block) {
                 self.board.sack(*block, &mut fresh);
             }
+            whole &= is_taken(block);
         }
-        // Mostly that is all of them, and copied as a whole.
-        self.known = match blocks.dsack || !blocks.held().iter().all(is_taken) {
-            true => blocks.held().iter().copied().filter(is_taken).collect(),
-            false => *blocks,
+        self.known = match whole {
+            true => *blocks,
+            false => blocks.held().iter().copied().filter(is_taken).collect(),
         };
         // Ascending, like the cumulative part: losses and marks follow the order of sending.
         if fresh.len() > 1 {
