@@ -144,14 +144,7 @@ impl Journal {
         }
     }
 
-    /// A link on the way accepts a packet, or refuses it.
-    pub fn forwarded(&mut self, now: Instant, packet: &Packet, verdict: Verdict) {
-        if let Verdict::Dropped(_) = verdict {
-            self.dropped(now, packet);
-        }
-    }
-
-    /// A packet is lost on the way, or dropped by a queue that had accepted it.
+    /// A packet is lost on the way, or dropped by a queue, which may have accepted it before.
     pub fn dropped(&mut self, now: Instant, packet: &Packet) {
         match &packet.load {
             Load::Segment(segment) if self.packets => {

@@ -618,6 +618,7 @@ impl World {
     }
 
     /// A flow has offered packets: the first hop has something to do.
+    #[inline(always)]
     fn offered(&mut self, index: usize) {
         let flow = &self.flows[index];
         match &flow.host {
@@ -647,7 +648,7 @@ impl World {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn link_due(&mut self, number: usize) {
         if self.links[number].tells_drops() {
             self.take_drops(number);

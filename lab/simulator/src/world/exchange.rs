@@ -263,9 +263,10 @@ impl World {
     }
 
     /// A link on the way accepts a packet, or refuses it.
+    #[inline]
     pub(super) fn forwarded(&mut self, packet: &Packet, verdict: Verdict) {
-        self.journal.forwarded(self.now, packet, verdict);
         if let Verdict::Dropped(cause) = verdict {
+            self.journal.dropped(self.now, packet);
             self.gone(self.now, packet, cause);
         }
     }
