@@ -325,18 +325,18 @@ impl Receiver {
 
     #[inline]
     fn acknowledge(&mut self, now: Instant, duplicate: Option<(u64, u64)>) -> Acknowledgment {
-        let mut blocks = SackBlocks::default();
+        let mut ack = self.plain_ack(now).with(SackBlocks::default());
         if let Some((start, end)) = duplicate {
-            blocks.dsack = true;
-            blocks.push(Block { start, end });
+            ack.blocks.dsack = true;
+            ack.blocks.push(Block { start, end });
         }
         if !self.out_of_order.is_empty() {
             for block in self.recent.iter().filter(|block| block.start > self.next) {
-                blocks.push(*block);
+                ack.blocks.push(*block);
             }
         }
-        blocks.truncate(self.config.sack_blocks);
-        self.plain_ack(now).with(blocks)
+        ack.blocks.truncate(self.config.sack_blocks);
+        ack
     }
 
     /// The acknowledgment, without the ranges that it reports.

@@ -291,11 +291,10 @@ impl Lanes {
     #[inline(always)]
     pub fn arrived(&mut self, number: usize) -> Instant {
         let lane = &mut self.lanes[number];
-        // Looked at in its place: it is not copied.
-        if (lane.queue.front()).is_some_and(|first| first.short.is_none()) {
+        let first = lane.queue.pop_front();
+        if first.is_some_and(|first| first.short.is_none()) {
             lane.others.pop_front();
         }
-        lane.queue.pop_front();
         (lane.queue.front()).map_or(Instant::MAX, |first| first.time)
     }
 }

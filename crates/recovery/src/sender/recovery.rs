@@ -282,11 +282,14 @@ impl<C: Controller> Sender<C> {
         let known = |idle| idle == Idle::Deferred || idle == waits();
         debug_assert!(self.idle.is_none_or(known));
         let paced = match self.idle.unwrap_or_else(waits) {
-            Idle::Paced(release) => Some(release),
-            Idle::Blocked | Idle::Deferred => None,
+            Idle::Paced(release) => release,
+            Idle::Blocked | Idle::Deferred => Instant::MAX,
         };
-        let lossy = sooner(self.reorder, self.tlp.deadline());
-        sooner(sooner(self.rto, lossy), paced)
+        // Comparing options costs more than comparing times.
+        let or_never = |timer: Option<Instant>| timer.unwrap_or(Instant::MAX);
+        let lossy = or_never(self.reorder).min(or_never(self.tlp.deadline()));
+        let next = or_never(self.rto).min(lossy).min(paced);
+        (next < Instant::MAX).then_some(next)
     }
 
     /// `CheckIfApplicationLimited` (draft-ietf-ccwg-bbr-06 4.1.2.4).
@@ -326,13 +329,5 @@ impl<C: Controller> Sender<C> {
     pub(super) fn cwnd_limited(&self) -> bool {
         let ssthresh = self.outputs.ssthresh.map(Bytes::get);
         self.usage.is_limited(self.outputs.cwnd.get(), ssthresh)
-    }
-}
-
-#[inline]
-fn sooner(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }
