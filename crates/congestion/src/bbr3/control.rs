@@ -12,6 +12,7 @@ impl Bbr3 {
         let nominal = Rate::from_delivery(self.initial_window, rtt.max(Duration::from_nanos(1)));
         self.pacing_rate = (nominal * self.parameters.startup_pacing_gain).max(Rate::from_bps(1));
         self.has_seen_rtt = srtt.is_some();
+        self.set_send_quantum();
     }
 
     /// `SetPacingRateWithGain` (5.6.2). A rate is never zero.
@@ -19,24 +20,26 @@ impl Bbr3 {
         let margin =
             Gain::from_millionths(Gain::SCALE - self.parameters.pacing_margin.millionths());
         let rate = self.bw * gain * margin;
-        if rate > Rate::ZERO && (self.full_bw_reached || rate > self.pacing_rate) {
+        let applies = self.full_bw_reached || rate > self.pacing_rate;
+        if rate > Rate::ZERO && applies && rate != self.pacing_rate {
             self.pacing_rate = rate;
+            self.set_send_quantum();
         }
     }
 
     /// `SetSendQuantum` (5.6.3).
-    #[inline]
-    pub(super) fn quantum(&self) -> Bytes {
-        self.pacing_rate
+    pub(super) fn set_send_quantum(&mut self) {
+        self.send_quantum = self
+            .pacing_rate
             .volume_in(Duration::from_millis(1))
             .min(Bytes::new(64 * 1024))
-            .max(self.smss() * 2)
+            .max(self.smss() * 2);
     }
 
     /// `UpdateOffloadBudget` for TCP (5.5.8.1): a quantum in the qdisc, one in
     /// the segmentation engine, one unacknowledged at the receiver.
     pub(super) fn offload_budget(&self) -> Bytes {
-        self.quantum() * 3
+        self.send_quantum * 3
     }
 
     /// `QuantizationBudget` (5.6.4.2).

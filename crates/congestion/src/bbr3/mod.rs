@@ -86,6 +86,7 @@ pub struct Bbr3 {
     // Control parameters (2.4) and their gains.
     cwnd: Bytes,
     pacing_rate: Rate,
+    send_quantum: Bytes,
     pacing_gain: Gain,
     cwnd_gain: Gain,
     has_seen_rtt: bool,
@@ -194,6 +195,7 @@ impl Bbr3 {
             state: State::Startup,
             cwnd: config.initial_window,
             pacing_rate: Rate::ZERO,
+            send_quantum: Bytes::ZERO,
             pacing_gain: parameters.startup_pacing_gain,
             cwnd_gain: parameters.startup_cwnd_gain,
             has_seen_rtt: false,
@@ -282,7 +284,7 @@ impl Described for Bbr3 {
     const SUMMARY: &'static str = "BBRv3 as the IETF draft says";
     const SOURCE: &'static str = "draft-ietf-ccwg-bbr-06";
     const PHASES: &'static [&'static str] = State::WORDS;
-    const MAX_SIZE: usize = 592;
+    const MAX_SIZE: usize = 600;
 
     fn needs(parameters: &Self::Parameters) -> Signals {
         Signals {
@@ -365,6 +367,7 @@ impl Controller for Bbr3 {
 
     fn on_mss(&mut self, mss: u32) {
         self.mss = mss.max(1);
+        self.set_send_quantum();
     }
 
     fn follow(&mut self, cue: Cue) {
@@ -390,7 +393,7 @@ impl Controller for Bbr3 {
 
     #[inline]
     fn send_quantum(&self) -> Bytes {
-        self.quantum()
+        self.send_quantum
     }
 
     fn recovery_window(&self) -> RecoveryWindow {

@@ -143,14 +143,17 @@ impl Bbr3 {
 
     /// `BDPMultiple` (5.6.4.2): the initial window while no RTT is known, whatever the gain.
     pub(super) fn bdp_multiple(&self, bw: Rate, gain: Gain) -> Bytes {
-        if self.min_rtt == Duration::MAX {
-            return self.initial_window;
+        match self.min_rtt {
+            Duration::MAX => self.initial_window,
+            _ => self.bdp(bw) * gain,
         }
-        bw.volume_in(self.min_rtt) * gain
     }
 
     /// `BBR.bdp` at rate `bw`.
     pub(super) fn bdp(&self, bw: Rate) -> Bytes {
-        self.bdp_multiple(bw, Gain::ONE)
+        match self.min_rtt {
+            Duration::MAX => self.initial_window,
+            min_rtt => bw.volume_in(min_rtt),
+        }
     }
 }

@@ -251,7 +251,7 @@ impl Described for BbrSwift {
         "BBRv3 that keeps the network's round trip to a target (a reconstruction)";
     const SOURCE: &'static str = "BBR.Swift, IETF 109";
     const PHASES: &'static [&'static str] = <Bbr3 as Described>::PHASES;
-    const MAX_SIZE: usize = 744;
+    const MAX_SIZE: usize = 752;
 
     fn needs(parameters: &Self::Parameters) -> Signals {
         Signals {

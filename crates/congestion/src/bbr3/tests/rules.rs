@@ -288,7 +288,8 @@ fn without_an_rtt_the_initial_window_is_not_multiplied() {
         Parameters::default(),
     );
     bbr.bw = Rate::from_bps(8_000_000);
-    bbr.pacing_rate = bbr.bw; // quanta are small
+    bbr.pacing_rate = bbr.bw;
+    bbr.set_send_quantum(); // quanta are small
     assert_eq!(bbr.max_inflight().get(), 50_000);
     assert_eq!(
         bbr.inflight(bbr.bw, Gain::from_millionths(500_000)).get(),
