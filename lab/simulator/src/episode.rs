@@ -64,7 +64,7 @@ fn invalid_flows(scenario: &Scenario, flows: &[u32]) -> Vec<Diagnostic> {
             "name one by its number, from 0",
         );
     }
-    let groups: Vec<usize> = crate::world::each_flow(scenario).collect();
+    let groups: Vec<usize> = crate::flow::each_flow(scenario).collect();
     for (nth, flow) in flows.iter().enumerate() {
         let Some(group) = groups.get(*flow as usize) else {
             let hint = format!("they have the numbers 0 to {}", count.saturating_sub(1));

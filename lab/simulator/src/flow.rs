@@ -6,6 +6,7 @@ use paceline_recovery::{
     Acknowledgment, Application, PlainAck, Receiver, ReceiverConfig, Segment, Sender, SenderConfig,
     ets,
 };
+use paceline_scenario::Scenario;
 use paceline_units::{Duration, EcnFeedback, Instant};
 
 use crate::foreign::{Ends, Setup, Stack};
@@ -478,6 +479,12 @@ fn receiver(flow: &FlowPlan) -> ReceiverConfig {
             false => ReceiverConfig::default().sack_blocks,
         },
     }
+}
+
+/// The group of each flow of a scenario, by its index in the file.
+pub(crate) fn each_flow(scenario: &Scenario) -> impl Iterator<Item = usize> {
+    let groups = scenario.flows.iter().enumerate();
+    groups.flat_map(|(number, group)| std::iter::repeat_n(number, group.count as usize))
 }
 
 /// A packet leaves its sender: for the first link, or for the host before it.

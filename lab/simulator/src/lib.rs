@@ -13,6 +13,7 @@ mod carried;
 mod episode;
 mod flow;
 mod foreign;
+mod halt;
 mod host;
 mod journal;
 mod lanes;

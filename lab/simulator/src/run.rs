@@ -9,9 +9,11 @@ use paceline_record::{Recorder, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::Instant;
 
+use crate::flow::each_flow;
 use crate::foreign::Stacks;
+use crate::halt::Halt;
 use crate::named::with_named;
-use crate::world::{self, Halt, World};
+use crate::world::World;
 
 /// The simulator.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +60,7 @@ pub(crate) fn prepare<'s>(
         return Err(RunError::Scenario(Simulator.check(scenario, guests)));
     };
     plan.info.guests = experiment::used(&choices);
-    let each = world::each_flow(scenario).map(|group| choices[group].clone());
+    let each = each_flow(scenario).map(|group| choices[group].clone());
     Ok((plan, each.collect()))
 }
 

@@ -9,13 +9,14 @@ use paceline_experiment::{
 use paceline_path::Link;
 use paceline_record::{RecordMemory, Recorder, Run};
 use paceline_recovery::{Acknowledgment, PlainAck, SackBlocks, Segment};
-use paceline_scenario::{LinkKey, Scenario};
+use paceline_scenario::LinkKey;
 use paceline_units::{Duration, Field, Gain, Instant, Rate};
 
 use crate::agenda::Agenda;
 use crate::carried::Carried;
-use crate::flow::{Flow, Snapshot, Stage, offer};
+use crate::flow::{Flow, Snapshot, Stage, each_flow, offer};
 use crate::foreign::{Defect, Side, Stack, Stacks};
+use crate::halt::Halt;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::lanes::{Head, Lanes, Reply};
@@ -32,12 +33,6 @@ pub(crate) struct Tally {
     pub events: u64,
     /// Data packets offered to the bottleneck.
     pub packets: u64,
-}
-
-/// The group of each flow of a scenario, by its index in the file.
-pub(crate) fn each_flow(scenario: &Scenario) -> impl Iterator<Item = usize> {
-    let groups = scenario.flows.iter().enumerate();
-    groups.flat_map(|(number, group)| std::iter::repeat_n(number, group.count as usize))
 }
 
 /// Everything that moves.
@@ -90,30 +85,6 @@ fn acknowledge(now: Instant, journal: &mut Journal, flow: &mut Flow, head: &Head
         _ => return false,
     }
     true
-}
-
-/// Why a world stopped early.
-#[derive(Clone, Debug)]
-pub(crate) enum Halt {
-    /// Time does not advance.
-    Stuck,
-    /// An end of a flow of another transport is defective.
-    Defective(u32, Defect),
-}
-
-impl Halt {
-    /// The error, `at` this time.
-    pub fn message(&self, at: Instant) -> String {
-        let seconds = at.since(Instant::ZERO).as_secs_f64();
-        match self {
-            Self::Stuck => format!(
-                "the engine does not get past {seconds} s of virtual time; please report this scenario"
-            ),
-            Self::Defective(flow, what) => format!(
-                "the endpoint of flow {flow} is defective: {what}, at {seconds} s of virtual time"
-            ),
-        }
-    }
 }
 
 impl World {
