@@ -132,7 +132,7 @@ cc = "reno"
 HEADERS, QUEUE = 52, 50_000
 #: The last packets are on their way at the end.
 SETTLED = 5.5
-#: The guest's own work, and the token bucket's slack of 100 us.
+#: The guest's own work, and the slack of 100 us of what serves the queue.
 TICK = 0.0003
 #: A full packet at a rate in Mbit/s.
 FULL = 12e-3
@@ -235,10 +235,10 @@ def test_a_change_of_the_rate(snapshot: str, rate: float) -> None:
     assert len(ran.differing_segments()) <= 3
     if rate > 10:
         assert max(ran.apart(2.1, SETTLED)) < TICK
-    # Without the size table the bucket holds no full packet below 1.12 Mbit/s, and drops them all.
+    # Without the size table a packet would take 0.9 % longer.
     arrived = [t for times in ran.guest.values() for t in times if 3 <= t < SETTLED]
     if rate < 10:
-        assert FULL * len(arrived) / (SETTLED - 3) == pytest.approx(rate, rel=0.01)
+        assert FULL * len(arrived) / (SETTLED - 3) == pytest.approx(rate, rel=0.005)
 
 
 def test_a_change_of_the_round_trip(snapshot: str) -> None:

@@ -32,7 +32,7 @@ const LIBBPF: [&str; 4] = [
 ];
 
 /// Modules that every scenario needs.
-const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
+const NEEDED: [&str; 3] = ["veth", "sch_htb", "sch_netem"];
 /// Modules that some scenarios need, if the kernel has them.
 const WANTED: [&str; 21] = [
     "sch_cake",
@@ -132,11 +132,12 @@ impl Image {
     }
 }
 
-/// A SHA-256 of the machine and of the guest's program.
+/// A SHA-256 of the machine, of the guest's program and of the modules that each run needs.
 fn ours() -> String {
     let mut hash = Sha256::new();
     let shared = SHARED.to_string();
-    for text in MACHINE.iter().copied().chain([COMMAND_LINE, &shared]) {
+    let machine = MACHINE.iter().chain(&NEEDED).copied();
+    for text in machine.chain([COMMAND_LINE, &shared]) {
         hash.update(text);
         hash.update([0]);
     }
@@ -511,7 +512,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// "sch_tbf" of "kernel/net/sched/sch_tbf.ko.xz".
+/// "sch_htb" of "kernel/net/sched/sch_htb.ko.xz".
 fn module_name(path: &str) -> Option<String> {
     let name = path.rsplit('/').next()?;
     let (name, _) = name.split_once(".ko")?;
@@ -680,7 +681,7 @@ mod tests {
     #[test]
     fn names_and_needs_of_modules() {
         let name = |path| module_name(path).unwrap();
-        assert_eq!(name("kernel/net/sched/sch_tbf.ko.xz"), "sch_tbf");
+        assert_eq!(name("kernel/net/sched/sch_htb.ko.xz"), "sch_htb");
         assert_eq!(name("kernel/a-b.ko"), "a_b");
         assert_eq!(module_name("modules.dep"), None);
         assert_eq!(depends(b"x\0depends=a-b,c\0vermagic=6"), ["a_b", "c"]);

@@ -4,11 +4,11 @@
 //! senders s0 -- r0 router r1 -- p0 delay p1 -- d0 receivers
 //! ```
 //!
-//! `r1` has the bottleneck: a token bucket (tbf) with the scenario's queue. `p1` has the
-//! propagation delay and the losses of what it sends (netem). On the way back `p0` has the token
-//! bucket of the return direction, if there is one, and `r0` delay and losses: no queue is on a
-//! sender's host, which would see its drops. In a direction with an ACK filter, `cake` is token
-//! bucket and queue. All sizes count IP packets: a size table subtracts the 14 bytes of Ethernet.
+//! `r1` has the bottleneck: a server (htb) with the scenario's queue. `p1` has the propagation delay
+//! and the losses of what it sends (netem). On the way back `p0` has the server of the return
+//! direction, if there is one, and `r0` delay and losses: no queue is on a sender's host, which would
+//! see its drops. In a direction with an ACK filter, `cake` is server and queue. All sizes count IP
+//! packets: a size table subtracts the 14 bytes of Ethernet.
 
 use std::net::Ipv4Addr;
 
@@ -40,7 +40,7 @@ pub enum Direction {
 impl Direction {
     pub const BOTH: [Self; 2] = [Self::There, Self::Back];
 
-    /// The device of its token bucket.
+    /// The device of its server.
     fn bottleneck(self) -> Place {
         match self {
             Self::There => (wire::ROUTER, 11),
@@ -60,7 +60,7 @@ impl Direction {
 const ETHERNET: i32 = 14;
 /// The limit of netem: it never drops for lack of room.
 const NETEM_LIMIT: u32 = 1_000_000;
-/// How late the guest may take a packet out of the token bucket without losing time.
+/// How late the guest may take a packet out of the queue without losing time.
 const SLACK: Duration = Duration::from_micros(100);
 /// The maximum number of lanes: bands of `prio`.
 pub const MOST_LANES: usize = 16;
@@ -69,7 +69,9 @@ const ROOT: u32 = u32::MAX;
 const fn handle(major: u32, minor: u32) -> u32 {
     major << 16 | minor
 }
-const TBF: u32 = handle(1, 0);
+const SERVER: u32 = handle(1, 0);
+/// The only class of the server.
+const CLASS: u32 = handle(1, 1);
 const QUEUE: u32 = handle(10, 0);
 const NETEM: u32 = handle(1, 0);
 const CLSACT: u32 = handle(0xffff, 0);
@@ -85,8 +87,6 @@ pub struct Queue {
     pub ack_filter: AckFilter,
     /// The reference for sizes in BDPs or times.
     pub site: Site,
-    /// The largest packet that it serves.
-    pub largest: Bytes,
 }
 
 /// Creates the pairs of devices, and brings them all up.
@@ -250,40 +250,59 @@ fn size_table() -> Vec<u8> {
     nested(&[(TCA_STAB_BASE, base)])
 }
 
-/// The token bucket of a direction at `rate`, or `cake`.
+/// The server of a direction at `rate`, or `cake`: all requests for a new one, or those that change
+/// its rate.
 ///
-/// Its bucket holds one packet, plus what arrives while the guest may be late. A packet leaves it
-/// when a link would begin to transmit it; the netem behind it takes the time of the transmission.
-/// The packets that wait here are those that wait behind a link's packet in service.
-pub fn bucket(direction: Direction, rate: Rate, queue: &Queue, new: bool) -> Placed {
+/// HTB with one class lets a packet go if the class has any token at all, and then takes the time of
+/// its transmission out of them. So it asks the queue for a packet when a link would begin to
+/// transmit it, whatever its size; the netem behind it takes the time of the transmission. The
+/// packets that wait here are those that wait behind a link's packet in service. A change of the
+/// rate leaves the tokens as they are.
+pub fn server(direction: Direction, rate: Rate, queue: &Queue, new: bool) -> Vec<Placed> {
+    let place = direction.bottleneck();
     if queue.filters() {
         let options = cake_options(rate, queue);
-        return qdisc(direction.bottleneck(), (TBF, ROOT), "cake", &options, new);
+        return vec![qdisc(place, (SERVER, ROOT), "cake", &options, new)];
     }
-    const TCA_TBF_PARMS: u16 = 1;
-    const TCA_TBF_RATE64: u16 = 4;
-    const TCA_TBF_BURST: u16 = 6;
+    const TCA_HTB_INIT: u16 = 2;
+    const VERSION: u32 = 3;
+    let mut requests = Vec::new();
+    if new {
+        // tc_htb_glob: version, rate2quantum, the class of packets without one, debug, and a counter.
+        let global = [VERSION, 10, CLASS & 0xffff, 0, 0].map(u32::to_ne_bytes);
+        let options = nested(&[(TCA_HTB_INIT, global.concat())]);
+        requests.push(qdisc(place, (SERVER, ROOT), "htb", &options, new));
+    }
+    let (namespace, device) = place;
+    let mut body = traffic(device, CLASS, SERVER, 0);
+    attribute(&mut body, libc::TCA_KIND, b"htb\0");
+    attribute(&mut body, libc::TCA_OPTIONS, &class_options(rate));
+    let flags = match new {
+        true => libc::NLM_F_CREATE | libc::NLM_F_EXCL,
+        false => 0,
+    };
+    requests.push((namespace, Request::new(libc::RTM_NEWTCLASS, flags, body)));
+    requests
+}
+
+/// tc_htb_opt, and the rates as 64-bit words.
+fn class_options(rate: Rate) -> Vec<u8> {
+    const PARMS: u16 = 1;
+    const RATE64: u16 = 6;
+    const CEIL64: u16 = 7;
+    const TICK_NS: u64 = 64;
     let bytes = rate.bps() / 8;
-    let burst = queue.largest.get() + rate.volume_in(SLACK).get();
     // tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate.
     let mut spec = vec![0, 1, 0, 0, 0, 0, 0, 0];
     spec.extend(word(u32::try_from(bytes).unwrap_or(u32::MAX)));
-    let mut parms = spec;
-    parms.extend([0; 12]);
-    // limit, buffer, mtu: a change of the bucket sets the limit of a plain queue in it; the burst
-    // is in bytes.
-    for value in [queue.room(), u32::MAX / 2, 0] {
-        parms.extend(value.to_ne_bytes());
+    let mut parms = spec.repeat(2);
+    let buffer = (SLACK.as_nanos() / TICK_NS) as u32;
+    // buffer, cbuffer, quantum, level, prio; the quantum is that of a round of several classes.
+    for value in [buffer, buffer, 1 << 16, 0, 0] {
+        parms.extend(word(value));
     }
-    let options = nested(&[
-        (TCA_TBF_PARMS, parms),
-        (TCA_TBF_RATE64, bytes.to_ne_bytes().to_vec()),
-        (
-            TCA_TBF_BURST,
-            word(u32::try_from(burst).unwrap_or(u32::MAX)),
-        ),
-    ]);
-    qdisc(direction.bottleneck(), (TBF, ROOT), "tbf", &options, new)
+    let bytes = bytes.to_ne_bytes().to_vec();
+    nested(&[(PARMS, parms), (RATE64, bytes.clone()), (CEIL64, bytes)])
 }
 
 /// `cake` as a queue of ACKs alone: COBALT, its AQM, and its limit, which counts memory, never act.
@@ -318,7 +337,7 @@ fn cake_options(rate: Rate, queue: &Queue) -> Vec<u8> {
 /// Counts packets where no rate limits a direction.
 pub fn counter(direction: Direction) -> Placed {
     let room = word(NETEM_LIMIT);
-    qdisc(direction.bottleneck(), (TBF, ROOT), "pfifo", &room, true)
+    qdisc(direction.bottleneck(), (SERVER, ROOT), "pfifo", &room, true)
 }
 
 impl Queue {
@@ -355,7 +374,7 @@ impl Queue {
     }
 }
 
-/// The queue inside the token bucket.
+/// The queue inside the server.
 pub fn queue(direction: Direction, queue: &Queue) -> Placed {
     let packets = queue.packets();
     let (kind, options) = match (&queue.aqm, queue.limit) {
@@ -386,7 +405,7 @@ pub fn queue(direction: Direction, queue: &Queue) -> Placed {
         // `check` refuses the others.
         (Some(_), _) => ("pfifo", packets),
     };
-    let place = (QUEUE, handle(1, 1));
+    let place = (QUEUE, CLASS);
     qdisc(direction.bottleneck(), place, kind, &options, true)
 }
 
@@ -630,17 +649,17 @@ fn to_lane(receiver: Ipv4Addr, lane: u32) -> Placed {
     (namespace, Request::new(libc::RTM_NEWTFILTER, flags, body))
 }
 
-/// The queries of a direction at each sample: the token bucket, its queue if it is another qdisc,
-/// and what loses packets on their way.
+/// The queries of a direction at each sample: the server, its queue if it is another qdisc, and what
+/// loses packets on their way.
 pub fn queries(direction: Direction, inner: bool, lossy: bool) -> [Placed; wire::QUERIES] {
     let way = if lossy { CLSACT } else { NETEM };
-    let queue = if inner { QUEUE } else { TBF };
+    let queue = if inner { QUEUE } else { SERVER };
     let question = |(namespace, device): Place, handle| {
         let body = traffic(device, handle, 0, 0);
         (namespace, Request::question(libc::RTM_GETQDISC, body))
     };
     [
-        question(direction.bottleneck(), TBF),
+        question(direction.bottleneck(), SERVER),
         question(direction.bottleneck(), queue),
         question(direction.way(), way),
     ]
@@ -697,10 +716,12 @@ mod tests {
             aqm: None,
             ack_filter: AckFilter::CakeAggressive,
             site: site(),
-            largest: site().mtu,
         };
-        let (place, request) = bucket(Direction::Back, site().rate, &queue, true);
-        assert_eq!(place, wire::DELAY);
+        let requests = server(Direction::Back, site().rate, &queue, true);
+        let [(place, request)] = &requests[..] else {
+            panic!("cake is one qdisc");
+        };
+        assert_eq!(*place, wire::DELAY);
         let bytes = request.bytes(0);
         let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
         assert!(has(b"cake\0"));
@@ -715,6 +736,33 @@ mod tests {
     }
 
     #[test]
+    fn a_change_of_the_rate_leaves_the_qdisc_and_its_queue() {
+        let queue = Queue {
+            limit: QueueLimit::Packets(10),
+            aqm: None,
+            ack_filter: AckFilter::Off,
+            site: site(),
+        };
+        let kinds = |new| {
+            let requests = server(Direction::There, site().rate, &queue, new);
+            // The message type, after its length.
+            requests
+                .iter()
+                .map(|(_, request)| request.bytes(0)[4])
+                .collect::<Vec<_>>()
+        };
+        let [qdisc, class] = [libc::RTM_NEWQDISC, libc::RTM_NEWTCLASS].map(|kind| kind as u8);
+        assert_eq!(kinds(true), [qdisc, class]);
+        assert_eq!(kinds(false), [class]);
+        // tc_htb_opt has 44 bytes; its buffers are in ticks of 64 ns. TCA_HTB_CEIL64 is the last.
+        let options = class_options(site().rate);
+        assert_eq!(options.len(), 4 + 44 + 2 * 12);
+        assert_eq!(options[28..32], 1562_u32.to_ne_bytes());
+        assert_eq!(options[32..36], 1562_u32.to_ne_bytes());
+        assert!(options.ends_with(&1_500_000_u64.to_ne_bytes()));
+    }
+
+    #[test]
     fn the_queue_holds_what_waits_behind_the_packet_in_service() {
         let text = |limit| {
             let waiting = Queue {
@@ -722,7 +770,6 @@ mod tests {
                 aqm: None,
                 ack_filter: AckFilter::Off,
                 site: site(),
-                largest: site().mtu,
             };
             let (_, request) = queue(Direction::There, &waiting);
             request.bytes(0)

@@ -373,21 +373,21 @@ impl<'a> Queues<'a> {
         self.links.iter_mut().for_each(|link| link.until(at));
         let served = self.links.get(number);
         let rate = served.map_or(Rate::ZERO, |link| link.rate);
-        let [bucket, queue, way] = *counts;
-        let backlog = Bytes::new(bucket.backlog);
+        let [server, queue, way] = *counts;
+        let backlog = Bytes::new(server.backlog);
         QueueRow {
             t_ns: at,
             link: number as u32,
             backlog_bytes: backlog,
-            backlog_packets: bucket.waiting,
+            backlog_packets: server.waiting,
             delay_ns: Some(rate.time_for(backlog)),
             // The kernel does not record it: the values at the samples are used.
             peak_bytes: backlog,
             rate_bps: Some(rate).filter(|rate| !rate.is_infinite()),
             capacity_bytes: served.map_or(Bytes::ZERO, |link| link.capacity),
-            delivered_bytes: Bytes::new(bucket.bytes),
+            delivered_bytes: Bytes::new(server.bytes),
             dropped_packets: queue.drops + way.drops,
-            offered_packets: bucket.packets + queue.drops + bucket.waiting,
+            offered_packets: server.packets + queue.drops + server.waiting,
             marked_packets: queue.marks,
         }
     }

@@ -5,7 +5,7 @@ use paceline_record::{RecordMemory, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_tcp::packet::receiver;
 use paceline_tcp::settings;
-use paceline_units::{AckFilter, Bytes, Duration, Rate};
+use paceline_units::{AckFilter, Duration, Rate};
 use serde_json::json;
 
 use crate::bbr3::Controllers;
@@ -188,7 +188,7 @@ fn too_busy(plan: &Plan<'_>, results: &Results) -> RunError {
 fn overflow(plan: &Plan<'_>, results: &Results) -> Option<&'static str> {
     let mut ways = ["path", "path.return"].into_iter().zip(directions(plan));
     let (at, _) = ways.find(|(_, (link, _))| {
-        let queue = script::queue(plan, *link, Bytes::ZERO);
+        let queue = script::queue(plan, *link);
         let mut rows = results.outcome.queues.iter();
         queue.filters()
             && rows.any(|row| {

@@ -20,8 +20,6 @@ pub const START_OFFSET: Duration = Duration::from_millis(10);
 const LARGEST: u64 = 1 << 30;
 /// The maximum unsent bytes of a flow whose application may fall silent: it cannot take them back.
 const UNSENT: u32 = 16 * 1024;
-/// The largest headers of IPv4 without options and TCP.
-const HEADERS: Bytes = Bytes::new(80);
 /// Each kind of draw has its own stream.
 const KERNEL: u64 = 0x6b65_726e_656c;
 const OFFSETS: u64 = 0x7374_6172_7473;
@@ -86,7 +84,7 @@ struct Path {
 }
 
 impl Path {
-    /// The delay of packets: propagation and transmission. The token bucket releases a packet when
+    /// The delay of packets: propagation and transmission. The server releases a packet when
     /// a link would begin to transmit it. netem cannot transmit packets that it jitters or
     /// duplicates: each is delayed by the time of a usual one. Nor can it catch up: if the path
     /// becomes faster or shorter, or its jitter ends, packets that it transmits at the link's rate stay as late
@@ -181,7 +179,9 @@ pub fn script(plan: &Plan<'_>, controllers: &Controllers, traced: Option<&str>) 
     for (path, losses) in paths.iter().zip(&losses) {
         let direction = path.direction;
         if path.is_limited {
-            script.netlink(&network::bucket(direction, path.rate, &path.queue, true));
+            for request in network::server(direction, path.rate, &path.queue, true) {
+                script.netlink(&request);
+            }
             if !path.queue.filters() {
                 script.netlink(&network::queue(direction, &path.queue));
             }
@@ -257,9 +257,9 @@ fn path(plan: &Plan<'_>, link: usize, direction: Direction) -> Path {
     // ACKs alone go back, unless a flow sends up.
     let carries_data = plan.flows.iter().any(|flow| flow.route.contains(&link));
     let header = plan.flows.iter().map(|flow| flow.header).max();
-    let [usual, largest] = match (direction, header) {
-        (Direction::Back, Some(header)) if !carries_data => [Bytes::new(header.into()), HEADERS],
-        _ => [scenario.path.mtu; 2],
+    let usual = match (direction, header) {
+        (Direction::Back, Some(header)) if !carries_data => Bytes::new(header.into()),
+        _ => scenario.path.mtu,
     };
     let mut path = Path {
         link,
@@ -276,7 +276,7 @@ fn path(plan: &Plan<'_>, link: usize, direction: Direction) -> Path {
         },
         loss: Loss::NONE,
         rtt: scenario.path.rtt,
-        queue: queue(plan, link, largest),
+        queue: queue(plan, link),
         is_plain: false,
     };
     for key in scenario.link_keys(link).at_start() {
@@ -305,7 +305,7 @@ fn set(path: &mut Path, key: LinkKey) {
 }
 
 /// The queue of a direction.
-pub fn queue(plan: &Plan<'_>, link: usize, largest: Bytes) -> Queue {
+pub fn queue(plan: &Plan<'_>, link: usize) -> Queue {
     let path = &plan.scenario.path;
     let section = plan.links.get(link);
     let queue = section.map_or(&path.queue, |link| &link.queue);
@@ -321,7 +321,6 @@ pub fn queue(plan: &Plan<'_>, link: usize, largest: Bytes) -> Queue {
         aqm: Aqm::named(discipline.name, &discipline.options),
         ack_filter: plan.scenario.link_keys(link).ack_filter,
         site,
-        largest,
     }
 }
 
@@ -411,8 +410,8 @@ fn changes(plan: &Plan<'_>, paths: &mut [Path], losses: &[Option<Losses>], timed
                 match change {
                     LinkChange::Rate(change) => {
                         path.rate = change.apply(path.rate);
-                        let bucket = network::bucket(path.direction, path.rate, &path.queue, false);
-                        requests.push(bucket);
+                        let (rate, queue) = (path.rate, &path.queue);
+                        requests.extend(network::server(path.direction, rate, queue, false));
                         requests.extend(path.way(plan, false));
                     }
                     LinkChange::Key(LinkKey::Loss(loss)) => {
