@@ -14,8 +14,7 @@ is more and less, and the mean ratio with its standard error. `parting` prints t
 transmission in which the two sequences part, as packetdrill would, with both senders' states.
 
 The simulated side has the hosts' ACKs and bursts of Linux (`ack`, `tso_defer`), the recovery of
-the kernel and its RED (`per_gap`); `reno` and `dctcp` count and restart as the kernel's, and
-CoDel's target is one packet time longer, as behind the guest's token bucket. It needs
+the kernel and its RED (`per_gap`); `reno` and `dctcp` count and restart as the kernel's. It needs
 `paceline vm prepare`.
 """
 
@@ -65,9 +64,6 @@ def text_of(path: drawn.Drawn, side: str, *, packets: bool = False) -> str:
         hosts = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
         text = text.replace("tso_defer = true\n", hosts)
         text = text.replace("red = { ", "red = { per_gap = true, ")
-        # The guest's token bucket takes a packet from CoDel one packet time before it leaves.
-        target = f'codel", target = "{5 + 12 / path.rate:.3f} ms"'
-        text = text.replace('codel"', target)
         for name in ("reno", "dctcp"):
             own = ", linux_rounding = true" if name == "dctcp" else ""
             like = f'{{ name = "{name}", after_idle = "halve", abc_limit = 1000000{own} }}'

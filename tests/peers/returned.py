@@ -21,6 +21,7 @@ from typing import Any, Literal
 import paceline
 
 DOWN_MBPS = 20
+RTT_MS = 40
 FACTORS: dict[str, tuple[Any, ...]] = {
     "share": (10, 30, 100),
     "loss": (0, 1, 5),
@@ -53,21 +54,20 @@ def cells(seed: int) -> list[Cell]:
 def scenario(cell: Cell, side: str, *, alone: str = "") -> str:
     """Return the scenario of one side; `alone` leaves one direction only."""
     rate = DOWN_MBPS * 1000 // cell["share"]
-    kind, hosts = cell["kind"], ""
-    if side == "sim":
-        hosts = HOSTS
-        if kind == "fq_codel":
-            # The guest's token bucket takes a packet from CoDel one packet time before it leaves.
-            kind = f'fq_codel", target = "{5 + 12_000 / rate:.3f} ms'
+    kind, size = cell["kind"], cell["queue"]
+    if (kind, size) == ("fq_codel", "1 bdp"):
+        # A kernel's FQ-CoDel counts packets, whatever their size.
+        size = f"{max(rate * RTT_MS // (8 * 1500), 1)} packets"
+    hosts = HOSTS if side == "sim" else ""
     cc = RENO if cell["cc"] == "reno" and side == "sim" else f'"{cell["cc"]}"'
     down = f'[[flows]]\ncc = {cc}\nlabel = "down"\n{hosts}'
     up = f'[[flows]]\ncc = {cc}\nlabel = "up"\ndirection = "up"\n{hosts}'
     flows = {"": down + up, "down": down, "up": up}[alone if cell["upload"] else "down"]
     return (
         f'schema = 1\nrun = {{ duration = "60 s", sample_interval = "20 ms" }}\n'
-        f'[path]\nrate = "{DOWN_MBPS} Mbit/s"\nrtt = "40 ms"\nqueue.size = "1 bdp"\n'
+        f'[path]\nrate = "{DOWN_MBPS} Mbit/s"\nrtt = "{RTT_MS} ms"\nqueue.size = "1 bdp"\n'
         f'[path.return]\nrate = "{rate} kbit/s"\nloss = "{cell["loss"]} %"\n'
-        f'queue = {{ kind = "{kind}", size = "{cell["queue"]}" }}\n{flows}'
+        f'queue = {{ kind = "{kind}", size = "{size}" }}\n{flows}'
     )
 
 
