@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -293,9 +294,22 @@ def test_a_slow_return_path_that_drops_acks_is_recognised(tmp_path: Path) -> Non
     Capture().write(run, tmp_path / "up.pcap")
     captured = paceline.Run.capture(tmp_path / "up.pcap")
     assert ack_interval(captured) == pytest.approx(52 * 8 / 200e3, rel=0.01)
-    note = next(note for note in study.fit(run).notes if "return path is slow" in note)
-    assert "2.080 ms apart" in note
-    assert "(200.0 kbit/s if" in note
+    for recorded in (run, captured):
+        fitted = study.fit(recorded)
+        note = next(note for note in fitted.notes if "return path is slow" in note)
+        assert "2.080 ms apart" in note
+        assert "(200.0 kbit/s if" in note
+        path = tomllib.loads(fitted.text)["path"]
+        assert path["return"]["rate"] == "200.0 kbit/s"
+        assert int(path["return"]["queue"]["size"].removesuffix(" packets")) in range(45, 60)
+        assert fitted.rtt.value == pytest.approx(0.04, rel=0.02)
+        assert fitted.judged[0].distance < 0.15
+
+
+def test_a_return_path_that_is_not_recognised_is_not_in_the_scenario() -> None:
+    fitted = study.fit(paceline.run(SLOW, overrides={"flows.0.cc": "bbr3"}))
+    assert fitted.path.back is None
+    assert "return" not in tomllib.loads(fitted.text)["path"]
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,9 @@ def show(record: str, fitted: study.Fit, *, metrics: bool = True) -> None:
         table.add_row(name, *_cells("_bps", stretch.rate))
     table.add_row("base RTT", *_cells("_s", fitted.rtt))
     table.add_row("queue", *_cells("_bytes", fitted.size))
+    back = fitted.path.back
+    known = None if back is None else study.written("_bps", back.rate)
+    table.add_row("return path", known or "unknown", "")
     table.add_row("losses", best.model.name, "")
     for name, estimate in fitted.parameters.items():
         if name in study.LABELS:

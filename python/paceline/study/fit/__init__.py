@@ -20,7 +20,7 @@ from paceline.study.fit import parameters
 from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
 from paceline.study.fit.models import BOTH, Judge, Judged, Model, Traits, traits
 from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
-from paceline.study.fit.returns import ack_interval
+from paceline.study.fit.returns import ack_interval, paths
 
 __all__ = ["LABELS", "Estimate", "Fit", "UnfitError", "fit", "interval", "observe", "written"]
 
@@ -45,8 +45,6 @@ class Fit:
     senders: dict[int, list[packets.Judged]]
     #: The controller with which flows that it does not name are simulated.
     guess: str | None = None
-    #: The time that a slow return path needs for each ACK, in seconds, if the ACKs show it.
-    ack_interval: float | None = None
 
     @property
     def rtt(self) -> Estimate:
@@ -85,13 +83,13 @@ class Fit:
             notes.append(
                 f"{why}. Of those that were tried, {self.guess} gives the nearest simulation."
             )
-        if self.ack_interval is not None:
-            size, apart = self.observed.header, quantity("_ns", 1e9 * self.ack_interval)
-            rate = quantity("_bps", 8 * size / self.ack_interval)
+        if (back := self.path.back) is not None:
+            apart, rate = quantity("_ns", 1e9 * back.interval), quantity("_bps", back.rate)
             notes.append(
                 f"The return path is slow: ACKs arrive {apart} apart, however much data they cover "
-                f"({rate} if an ACK has {size} bytes). RTTs include the wait of ACKs, so rate, "
-                "queue and losses are not those of the forward path."
+                f"({rate} if an ACK has {back.size} bytes), and at most {back.packets} of them "
+                "wait. The scenario has it as path.return. RTTs include the wait of ACKs, so rate, "
+                "queue and losses of the forward path are those of the nearest simulation."
             )
         for name, one in self._estimates():
             if one.why and (one.high is None or one.low is None):
@@ -268,6 +266,8 @@ def fit(
     Raises `UnfitError` for a record that says nothing of its path, or whose own scenario is none.
     """
     observed, path = ends(run)
+    interval = ack_interval(run)
+    ways = [path] if interval is None else paths(observed, path, interval)
     senders = {} if cc is not None else senders_of(run)
     like = {flow: packets.alike(judged) for flow, judged in senders.items()}
     guesses = dict.fromkeys(name for names in like.values() for name in names)
@@ -278,22 +278,23 @@ def fit(
     todo = list(guesses or [cc])
     for guess in todo:
         chosen = {flow: guess if guess in own or not own else own[0] for flow, own in like.items()}
-        base = _base(run, observed, path, chosen, cc)
-        judge = Judge(observed, path, partial(_text, base, path), progress, count, threads)
-        judged = judge.judged()
-        tried.append((judged[0].distance, guess if senders else None, base, judge, judged))
-        count = judge.count
+        for path in ways:
+            base = _base(run, observed, path, chosen, cc)
+            judge = Judge(observed, path, partial(_text, base, path), progress, count, threads)
+            judged = judge.judged()
+            tried.append((judged[0].distance, guess if senders else None, base, judge, judged))
+            count = judge.count
         if senders and guess == todo[-1] and not any(one[-1][0].is_near for one in tried):
             todo += [name for name in GUESSES if name not in todo]
             like = {flow: [] for flow in like}
     _, guess, base, judge, judged = min(tried, key=lambda one: one[0])
-    best, most = judged[0], _alike(judged[0].distance)
+    path, best, most = judge.path, judged[0], _alike(judged[0].distance)
     known = _parameters(judge, best.model)
     others = [one.model for one in judged[1:] if one.distance < most]
     near = [(model, _parameters(judge, model, is_best=False)) for model in others]
     near.insert(0, (best.model, known))
-    text, slow = _text(base, path, best.model), ack_interval(run)
-    return Fit(observed, path, judged, known, text, base, near, senders, guess, slow)
+    text = _text(base, path, best.model)
+    return Fit(observed, path, judged, known, text, base, near, senders, guess)
 
 
 def ends(run: Run) -> tuple[Observed, Path]:
@@ -335,6 +336,9 @@ def _parameters(judge: Judge, best: Model, *, is_best: bool = True) -> dict[str,
     if best.name not in ("droptail", BOTH) and backlog.value is not None:
         why = "the queue was never seen full"
         estimates["size_bytes"] = Estimate(backlog.low, backlog.low, None, why)
+    if path.back is not None:
+        full = best.parameters["size_bytes"] if best.name in ("droptail", BOTH) else None
+        estimates["size_bytes"] = Estimate(full, why="ACKs wait for a part of each round trip")
     if "loss_ratio" in best.parameters:
         calm = parameters.calm(observed, path)
         estimates["loss_ratio"] = parameters.probability(observed, calm | (best.name != BOTH))
@@ -466,7 +470,8 @@ def _text(base: dict[str, Any], path: Path, model: Model) -> str:
         for stretch, rate, before in zip(path.stretches[1:], rates[1:], rates, strict=False)
         if rate != before
     ]
-    parts = {"path": link, **base, "events": [*base["events"], *changes]}
+    back = {} if path.back is None else {"path.return": path.back.settings}
+    parts = {"path": link, **back, **base, "events": [*base["events"], *changes]}
     lines = ["schema = 1"]
     for name, part in parts.items():
         for table in part if isinstance(part, list) else [part]:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 from paceline.later import numpy as np
+from paceline.quantities import quantity
 from paceline.study.fit.observed import Observed, Series, UnfitError, spans
 
 
@@ -51,6 +53,36 @@ class Stretch:
 
 
 @dataclass(frozen=True)
+class Back:
+    """A return path that drops ACKs: the time that it takes for each, and their wait if it is full.
+
+    The wait is a part of each round trip's, and at most this: a queue of the forward path that
+    never becomes empty adds to it. In seconds.
+    """
+
+    interval: float
+    wait: float
+    #: The size of an ACK in bytes.
+    size: int
+
+    @property
+    def rate(self) -> float:
+        """Its rate in bit/s."""
+        return 8 * self.size / self.interval
+
+    @property
+    def packets(self) -> int:
+        """The ACKs that wait if its queue is full."""
+        return max(round(self.wait / self.interval), 1)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Its settings in a scenario's path."""
+        queue = {"size": f"{self.packets} packets"}
+        return {"rate": quantity("_bps", self.rate), "queue": queue}
+
+
+@dataclass(frozen=True)
 class Path:
     """The known parameters of a path before its losses are explained; times in seconds."""
 
@@ -60,6 +92,8 @@ class Path:
     backlog: Estimate
     #: Whether rates are the link's own: no packet that was lost behind it is missing.
     is_gross: bool
+    #: A slow return path, if the ACKs show one.
+    back: Back | None = None
 
     @property
     def is_rate_known(self) -> bool:

@@ -156,6 +156,10 @@ def models(observed: Observed, path: Path) -> list[Model]:
         return [Model("none", {"size_bytes": max(capacity, 10 * packet)})]
     # A queue that was never observed may have any size.
     sizes = [backlog] if backlog else [bdp * part for part in (0.5, 1, 2, 4)]
+    if path.back is not None and backlog:
+        # A part of each wait is that of the ACKs, some of which are larger.
+        most = max(backlog - path.back.wait * fastest / 8, 0.0)
+        sizes = [most * share for share in (1.0, 0.5, 0.25)]
     sizes = [max(size, 2 * packet) for size in sizes]
     candidates = [Model("droptail", {"size_bytes": size}) for size in sizes]
     room = max(4 * sizes[-1], 300 * packet)

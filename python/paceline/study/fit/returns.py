@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paceline.later import numpy as np
 from paceline.later import polars as pl
 from paceline.runs import Run, packets_of
-from paceline.study.fit.observed import Series, of_use
+from paceline.study.fit.estimates import Back, Estimate, Path
+from paceline.study.fit.observed import Observed, Series, of_use
 
 #: So many ACKs, and such a share of all, are needed.
 _FEWEST, _SHARE = 200, 0.2
@@ -17,6 +20,33 @@ _OTHERS, _MORE = 0.1, 1.5
 _SHORTEST = 0.3e-3
 #: Gaps in whole numbers of this are those of a clock or of slots.
 _TICK, _NEAR = 1e-3, 0.02
+#: The queue of a return path that drops ACKs is full nearly always, but not at first.
+_FULL, _BEGIN = 0.02, 0.2
+
+
+def paths(observed: Observed, path: Path, interval: float) -> list[Path]:
+    """Return paths with a slow return path, and the rates that the forward path may have.
+
+    Where the return path sets the pace of the ACKs, data that they cover may seem to leave the link
+    more slowly than it does: so its fastest rate may be its rate at all times.
+    """
+    waits = observed.waits[round(_BEGIN * len(observed.waits)) :]
+    waits = waits[np.isfinite(waits)]
+    if not len(waits):
+        return [path]
+    back = Back(interval, float(np.quantile(waits, _FULL)), observed.header)
+    # The base RTT has the transmission of an ACK in it.
+    rtt = path.rtt
+    value, low, high = (
+        None if one is None else max(one - interval, 0.0) for one in (rtt.value, rtt.low, rtt.high)
+    )
+    path = replace(path, back=back, rtt=Estimate(value, low, high, rtt.why))
+    found = [path]
+    if len(path.stretches) > 1:
+        begin, end = path.stretches[0].begin, path.stretches[-1].end
+        fastest = max(path.stretches, key=lambda one: one.guess)
+        found.append(replace(path, stretches=[replace(fastest, begin=begin, end=end)]))
+    return found
 
 
 def ack_interval(run: Run) -> float | None:
