@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import polars as pl
@@ -19,7 +20,15 @@ import paceline
 from paceline.errors import UnjudgeableError
 from paceline.exchange import export
 from paceline.study.conformance.drawn import draw
-from paceline.study.conformance.packets import SHADOWS, Judged, agreement, causes, judge, ordered
+from paceline.study.conformance.packets import (
+    SHADOWS,
+    Judged,
+    _handshake,
+    agreement,
+    causes,
+    judge,
+    ordered,
+)
 
 if TYPE_CHECKING:
     from conftest import Command
@@ -446,3 +455,16 @@ def test_a_recording_far_from_the_sender_is_refused(right: paceline.Run, tmp_pat
 
     with pytest.raises(UnjudgeableError, match="not recorded at its sender"):
         judge(Far(run.inner), 0, ["bbr3"])
+
+
+def test_a_kernel_reports_the_round_trip_of_its_set_up() -> None:
+    """It connects a while after its flow began: the record of a simulator has no such while."""
+    flows = pl.DataFrame({"flow": [0], "start_ns": [0], "base_rtt_ns": [15_000_000]})
+    events = pl.DataFrame({"flow": [0], "t_ns": [27_000_000], "kind": ["established"]})
+    samples = pl.DataFrame({"flow": [0, 0], "t_ns": [27_000_000, 30_000_000], "srtt_ns": [16, 17]})
+    kernel: Any = SimpleNamespace(events=events, samples=samples)
+    assert _handshake(kernel, 0, flows) == 16
+    simulated: Any = SimpleNamespace(events=events, samples=samples.tail(1))
+    assert _handshake(simulated, 0, flows) == 27_000_000
+    imported: Any = SimpleNamespace(events=events.clear(), samples=samples)
+    assert _handshake(imported, 0, flows) == 15_000_000

@@ -374,7 +374,12 @@ def _handshake(run: Run, flow: int, described: pl.DataFrame) -> int | None:
     events = run.events.filter(pl.col("flow") == flow, kind == "established")
     start = described["start_ns"][0]
     if not events.is_empty() and start is not None:
-        return max(1, int(events["t_ns"][0] - start))
+        at = events["t_ns"][0]
+        # A kernel connects a while after its flow began, and reports the round trip.
+        first = run.samples.filter(
+            pl.col("flow") == flow, pl.col("t_ns") == at, pl.col("srtt_ns") > 0
+        )
+        return max(1, int(at - start if first.is_empty() else first["srtt_ns"][0]))
     # Zero is an import's word for unknown.
     rtt: int | None = described["base_rtt_ns"][0]
     return rtt or None
