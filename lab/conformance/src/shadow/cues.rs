@@ -13,8 +13,10 @@ const LATER: Duration = Duration::from_secs(3600);
 const JUMP: f64 = 1.13;
 /// A probe that is overdue for so long was missed, in nanoseconds.
 const MISSED: u64 = 3_000_000_000;
-/// From one ProbeRTT to the next, a little less than the draft's interval (5.3.4), in nanoseconds.
+/// From one ProbeRTT to the next, a little less than the draft's interval (5.3.4), and than BBRv1's,
+/// in nanoseconds.
 const PROBE_RTT_REST: u64 = 4_900_000_000;
+const FIRST_PROBE_RTT_REST: u64 = 9_900_000_000;
 
 impl Shadow<'_> {
     /// Tells the controller when its probe is due: when the flow's own shows, one round later, in
@@ -71,7 +73,11 @@ impl Shadow<'_> {
         };
         let soon = now + Duration::from_secs(2);
         let rested = now.as_nanos().saturating_sub(self.probed_rtt);
-        if at <= soon.as_nanos() && rested >= PROBE_RTT_REST {
+        let rest = match self.followed.name {
+            "bbr1" => FIRST_PROBE_RTT_REST,
+            _ => PROBE_RTT_REST,
+        };
+        if at <= soon.as_nanos() && rested >= rest {
             let due = Instant::from_nanos(at) - Duration::from_nanos(1);
             self.controller.follow(Cue::ProbeRtt(due));
         }
@@ -284,6 +290,17 @@ impl Shadow<'_> {
         })
     }
 
+    /// Whether a thirty-second more than a window is in flight a quarter of a round trip after a later
+    /// event.
+    fn fills(&self, event: u32, later: u32, window: Bytes) -> bool {
+        let (events, balance) = (&self.recording.events, &self.recording.balance);
+        let until = events[later as usize].at + self.srtt.map_or(0, Duration::as_nanos) / 4;
+        let now = balance[event as usize] - self.in_flight as i64;
+        (later as usize..events.len())
+            .take_while(|index| events[*index].at <= until)
+            .any(|index| 32 * (balance[index] - now) >= 33 * window.get() as i64)
+    }
+
     /// The event that ends a round which begins with this one: the ACK of the next packet.
     fn round_after(&self, event: u32, sent: usize) -> Option<u32> {
         let next = sent..self.recording.sent.len().min(sent + 8);
@@ -366,16 +383,17 @@ impl Shadow<'_> {
         let mut refill = self.controller.clone();
         refill.follow(Cue::Probe(ack.now - Duration::from_micros(2)));
         refill.on_ack(ack);
-        let shows = if refill.cwnd() > rest.cwnd() {
-            Some(event)
+        let window = rest.cwnd();
+        let leaps = if refill.cwnd() > window {
+            self.leaps(event, event, window)
         } else {
-            up
+            // A stretched ACK lets out more than the window, too, but only UP's grows on. So it does at
+            // the end of DOWN.
+            let widens = |up: &u32| is_cruise && self.fills(event, *up, window);
+            up.filter(widens)
+                .is_some_and(|up| self.leaps(event, up, window))
         };
-        let leaps = |later| self.leaps(event, later, rest.cwnd());
-        if shows.is_some_and(leaps) {
-            return true;
-        }
-        up.is_some_and(shows_up)
+        leaps || up.is_some_and(shows_up)
     }
 
     pub(super) fn note_probe(&mut self, now: Instant) {

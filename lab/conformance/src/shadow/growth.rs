@@ -100,18 +100,23 @@ impl Judged<'_> {
             let (recovered, recovers) = (last.phase == "Recovery", moment.phase == "Recovery");
             let now = moment.at;
             if recovers && !recovered {
-                begin = Some(now);
+                begin = Some((now, moment.window));
             }
             if recovers || !recovered {
                 continue;
             }
-            let Some(begin) = begin.take() else { continue };
+            let Some((begin, reduced)) = begin.take() else {
+                continue;
+            };
             let before = most(begin.saturating_sub(rtt), begin);
             let (Some((before, window)), Some((after, _))) = (before, most(now, now + rtt)) else {
                 continue;
             };
-            // What the window does not limit, it does not show.
-            if before as f64 > 0.9 * window as f64 && moment.phase == "CongestionAvoidance" {
+            // What the window does not limit, it does not show; with two reductions, or with more in
+            // flight than the window after another, less is left.
+            let is_full = (0.9..1.05).contains(&(before as f64 / window as f64));
+            let is_one = last.window >= reduced;
+            if is_full && is_one && moment.phase == "CongestionAvoidance" {
                 begins.push(begin);
                 shares.push(after as f64 / before as f64);
                 slack.push(3.0 * mss / before as f64);

@@ -273,20 +273,32 @@ impl Recording {
 
     /// Whether the application always had more to send, as far as packets show: all but one of a
     /// thousand were full (QUIC begins with shorter ones), and the sender was never silent with
-    /// nothing in flight.
+    /// nothing in flight, nor with room for more before it sent as much as before at once: no window
+    /// does that.
     pub fn is_bulk(&self) -> bool {
         let last = self.sent.last().map_or(0, Transmission::end);
         let is_short = |sent: &Transmission| sent.size < self.mss && sent.end() < last;
         if 1000 * self.sent.iter().filter(|sent| is_short(sent)).count() > self.sent.len() {
             return false;
         }
-        let mut empty = None;
-        for (event, balance) in self.events.iter().zip(&self.balance) {
-            let silence = empty.map_or(0, |since| event.at - since);
-            if matches!(event.what, What::Sent(_)) && silence > self.min_rtt {
-                return false;
+        let half = self.min_rtt / 2;
+        let (mut empty, mut room, mut level) = (None, None, 0);
+        let (mut until, mut refilled) = (0, i64::MAX);
+        for (event, &balance) in self.events.iter().zip(&self.balance) {
+            let silence = |since: Option<u64>| since.map_or(0, |since| event.at - since);
+            if matches!(event.what, What::Sent(_)) {
+                if silence(room) > half {
+                    (until, refilled) = (event.at + half, level * 9 / 10);
+                }
+                let is_refilled = event.at <= until && balance >= refilled;
+                if is_refilled || silence(empty) > self.min_rtt {
+                    return false;
+                }
+                (room, level) = (None, balance);
+            } else if balance < level * 9 / 10 && level >= 8 * i64::from(self.mss) {
+                room = room.or(Some(event.at));
             }
-            empty = (*balance == 0).then_some(empty.unwrap_or(event.at));
+            empty = (balance == 0).then_some(empty.unwrap_or(event.at));
         }
         true
     }
@@ -298,18 +310,25 @@ impl Recording {
         let later = self.most_within(1_500_000_000 + 3 * self.min_rtt.min(1 << 32));
         let sends = self.next_sends();
         let mut dips: Vec<u64> = Vec::new();
-        let mut silent: Option<(usize, u64, i64)> = None;
+        let mut silent = None;
         for (index, event) in self.events.iter().enumerate() {
-            let What::Sent(_) = event.what else { continue };
-            let last = silent.replace((index, event.at, self.balance[index]));
-            let Some((last, at, level)) = last else {
+            let What::Sent(number) = event.what else {
                 continue;
             };
-            if event.at - at < self.min_rtt / 5 || event.at - at > self.min_rtt * 2 + LEAST {
+            let last = silent.replace((index, number));
+            let Some((last, number)) = last else {
+                continue;
+            };
+            let (at, level) = (self.events[last].at, self.balance[last]);
+            // It lasts until what is in flight has drained, with its queue.
+            let acked = self.sent[number as usize].acked;
+            let rtt = acked.map_or(0, |ack| self.events[ack as usize].at - at);
+            let rtt = rtt.max(self.min_rtt);
+            if event.at - at < self.min_rtt / 5 || event.at - at > rtt * 2 + LEAST {
                 continue;
             }
             let low = (level * 68 / 100).max(i64::from(self.mss) * 46 / 10);
-            let goes_on = sends[index].is_some_and(|next| next < event.at + LEAST);
+            let goes_on = sends[index].is_some_and(|next| next < event.at + LEAST.max(rtt));
             if soon[index] <= low && goes_on && later[index] > low {
                 // The first ACK after the last send.
                 let ack = self.events[last + 1].at;
