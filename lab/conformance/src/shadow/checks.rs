@@ -1,6 +1,6 @@
 //! What a flow did against what its shadow allowed, check by check.
 
-use super::follow::{CYCLE, Followed, Probe, is_probe_rtt};
+use super::follow::{CYCLE, Followed, Moment, Probe, is_probe_rtt};
 use super::pace::{Pace, TOGETHER};
 use super::recording::Recording;
 use super::windows::{Did, State, Window, episodes, median, share, windows};
@@ -150,6 +150,7 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
     }
     let mut checks = judged.gains();
     checks.extend(judged.shares());
+    checks.push(judged.drained());
     checks.extend(judged.probe_rtts());
     checks.extend(judged.probes());
     checks.push(judged.overall());
@@ -163,7 +164,9 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
             Verdict::NotSeen => None,
             Verdict::Broken if small => Some("a BDP of a few packets shows no pace"),
             _ if judged.bdp < TOLERATED => Some("a BDP of a packet or two shows no window"),
-            Verdict::Broken if check.id == "startup.use" && !followed.is_bulk => {
+            Verdict::Broken
+                if matches!(check.id, "startup.use" | "drain.least") && !followed.is_bulk =>
+            {
                 Some("the application limits the flow at times")
             }
             // Startup and Drain come before any probe.
@@ -323,9 +326,11 @@ impl Judged<'_> {
                 Some(_) if of.len() as f64 >= least => Verdict::Broken,
                 _ => Verdict::NotSeen,
             };
-            // Between probes, few bursts that are free are those of one that the shadow missed.
+            // Few bursts that are free are those of a probe that the shadow missed, or began too soon.
             let hidden = limited.iter().filter(|of| **of == state).count();
-            let is_selected = matches!(state, State::Cruise | State::Down)
+            let is_base = measured.is_some_and(|gain| gain < 1.01);
+            let is_selected = (matches!(state, State::Cruise | State::Down)
+                || (state == State::Up && is_base))
                 && verdict == Verdict::Broken
                 && hidden > 3 * of.len();
             Check {
@@ -560,10 +565,51 @@ impl Judged<'_> {
                 "keeps within the window of ProbeRTT",
                 State::ProbeRtt,
                 &[TooMuch],
-                0.4,
+                0.15,
                 6,
             ),
         ]
+    }
+
+    /// The share that was sent in Drain of what its pace allows: where the shadow's window has room,
+    /// only a smaller one makes a flow wait.
+    fn drained(&self) -> Check {
+        const LEAST: f64 = 90.0;
+        let (moments, mss) = (&self.followed.moments, f64::from(self.recording.mss));
+        let has_room = |moment: &Moment| {
+            let room = moment.window as f64 - moment.in_flight as f64;
+            room > (TOLERATED * mss).max(0.07 * moment.window as f64)
+        };
+        let (mut sent, mut allowed, mut at) = (0.0, 0.0, None);
+        for two in moments.windows(2) {
+            let (moment, to) = (&two[0], two[1].at);
+            if State::of(moment) == State::Drain && has_room(moment) && !moment.app_limited {
+                let span = (to - moment.at) as f64 / 1e9;
+                allowed += moment.pace.unwrap_or(0.0) * span;
+                sent += self.pace.sent_by(to) - self.pace.sent_by(moment.at);
+                at = at.or(Some(moment.at));
+            }
+        }
+        let packets = allowed / mss;
+        let least = LEAST - 100.0 * TOLERATED / packets.max(1.0);
+        let measured = (packets >= 8.0).then_some(100.0 * sent / allowed);
+        let verdict = match measured {
+            Some(share) if share >= least => Verdict::Held,
+            Some(_) => Verdict::Broken,
+            None => Verdict::NotSeen,
+        };
+        Check {
+            id: "drain.least",
+            section: "5.3.2",
+            requires: "sends no less than its pace allows in Drain",
+            measured,
+            bounds: (least, f64::INFINITY),
+            unit: "%",
+            count: packets as usize,
+            verdict,
+            at,
+            why: None,
+        }
     }
 
     /// Each ProbeRTT of the shadow: from its begin to its end.
@@ -721,24 +767,31 @@ impl Judged<'_> {
         } = self.followed;
         let early = self.early();
         let rests = self.rests();
-        let share = |part: usize, all: usize| (all > 0).then(|| 100.0 * part as f64 / all as f64);
+        let percent = |part: usize, all: usize| (all > 0).then(|| 100.0 * part as f64 / all as f64);
         // A probe that is detected or missed wrongly is one of many.
-        let verdict = |bad: usize, all: usize| match bad as f64 / all as f64 {
+        let verdict = |bad: usize, all: usize, most: f64| match bad as f64 / all as f64 {
             _ if all == 0 => Verdict::NotSeen,
             ..=0.1 => Verdict::Held,
-            share if share <= SYSTEMATIC || all < 2 => Verdict::CannotBeTold,
+            share if share <= most || all < 2 => Verdict::CannotBeTold,
             _ => Verdict::Broken,
+        };
+        // While the shadow waits, a probe that it missed is faster than allowed: it missed none.
+        let is_followed = share(&self.windows, Did::is_allowed) >= 0.99;
+        let most = if is_followed && rests >= 4 {
+            0.5
+        } else {
+            SYSTEMATIC
         };
         vec![
             Check {
                 id: "probe.wait",
                 section: "5.3.3.8",
                 requires: "probes no sooner than after 2 s or Reno's rounds (% too soon)",
-                measured: share(early.len(), probes.len()),
+                measured: percent(early.len(), probes.len()),
                 bounds: (0.0, 10.0),
                 unit: "%",
                 count: probes.len(),
-                verdict: verdict(early.len(), probes.len()),
+                verdict: verdict(early.len(), probes.len(), SYSTEMATIC),
                 at: early.first().map(|probe| probe.at),
                 why: Some("some probes may have been taken for others"),
             },
@@ -746,11 +799,11 @@ impl Judged<'_> {
                 id: "probe.deadline",
                 section: "5.3.3.8",
                 requires: "probes within 3 s, 63 rounds or Reno's (% not seen)",
-                measured: share(overdue.len(), rests),
+                measured: percent(overdue.len(), rests),
                 bounds: (0.0, 10.0),
                 unit: "%",
                 count: rests,
-                verdict: verdict(overdue.len(), rests),
+                verdict: verdict(overdue.len(), rests, most),
                 at: overdue.first().copied(),
                 why: Some("some probes may have been hidden"),
             },

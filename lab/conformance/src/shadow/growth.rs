@@ -94,28 +94,29 @@ impl Judged<'_> {
                 .max()
         };
         let (mut shares, mut slack, mut begins) = (Vec::new(), Vec::new(), Vec::new());
-        let mut begin = None;
+        let (mut begin, mut ended) = (None, 0);
         for two in moments.windows(2) {
             let (last, moment) = (&two[0], &two[1]);
             let (recovered, recovers) = (last.phase == "Recovery", moment.phase == "Recovery");
             let now = moment.at;
             if recovers && !recovered {
-                begin = Some((now, moment.window));
+                begin = Some((now, moment.window, now >= ended + rtt));
             }
             if recovers || !recovered {
                 continue;
             }
-            let Some((begin, reduced)) = begin.take() else {
+            let Some((begin, reduced, is_settled)) = begin.take() else {
                 continue;
             };
             let before = most(begin.saturating_sub(rtt), begin);
             let (Some((before, window)), Some((after, _))) = (before, most(now, now + rtt)) else {
                 continue;
             };
-            // What the window does not limit, it does not show; with two reductions, or with more in
-            // flight than the window after another, less is left.
-            let is_full = (0.9..1.05).contains(&(before as f64 / window as f64));
-            let is_one = last.window >= reduced;
+            ended = now;
+            // What the window does not limit, it does not show; less is left of two reductions, and
+            // more was in flight soon after another recovery.
+            let is_full = before as f64 > 0.9 * window as f64;
+            let is_one = last.window >= reduced && is_settled;
             if is_full && is_one && moment.phase == "CongestionAvoidance" {
                 begins.push(begin);
                 shares.push(after as f64 / before as f64);

@@ -106,23 +106,61 @@ fn a_pause_with_nothing_in_flight_is_the_application() {
     assert!(!Recording::new(short.into_iter(), 1000).is_bulk());
 }
 
-/// A window of eight packets, of four from 1 s to 1.25 s, over a round trip of 40 ms: each ACK of one
-/// packet lets out what the window has room for.
-fn with_a_dip() -> Recording {
+/// A window of so many packets at each millisecond: an ACK of one packet each 5 ms lets out what the
+/// window has room for.
+fn windowed(ends: u64, window: impl Fn(u64) -> u64) -> Recording {
     let mut rows = Vec::new();
     let (mut next, mut acked) = (0, 0);
-    for ms in (0..2000).step_by(5) {
-        let window = if (1000..1250).contains(&ms) { 4 } else { 8 };
+    for ms in (0..ends).step_by(5) {
         if ms >= 40 && next > acked {
             acked += 1;
             rows.push(row(ms, Kind::Ack, 1000 * acked, 0));
         }
-        while next - acked < window {
+        while next - acked < window(ms) {
             rows.push(row(ms, Kind::Sent, 1000 * next, 1000));
             next += 1;
         }
     }
     Recording::new(rows.into_iter(), 1000)
+}
+
+/// Eight packets, and four from 1 s to 1.25 s, over a round trip of 40 ms.
+fn with_a_dip() -> Recording {
+    windowed(2000, |ms| if (1000..1250).contains(&ms) { 4 } else { 8 })
+}
+
+#[test]
+fn a_pause_that_leaves_data_in_flight_ends_with_a_burst() {
+    assert!(with_a_dip().is_bulk());
+    let paused = |ms| {
+        if (1000..1030).contains(&ms) { 0 } else { 8 }
+    };
+    assert!(!windowed(2000, paused).is_bulk());
+}
+
+#[test]
+fn a_dip_lasts_until_the_queue_has_drained() {
+    // The round trip is 40 ms at first, and 500 ms with the queue.
+    let window = |ms| match ms {
+        0..200 => 8,
+        2000..2700 => 4,
+        _ => 100,
+    };
+    assert_eq!(windowed(5000, window).dips, [2000 * MS]);
+}
+
+#[test]
+fn bbr1_has_no_dip_within_ten_seconds_of_the_last() {
+    let recipe = paceline_congestion::recipe("bbr1", &[]).expect("its defaults");
+    let window = |ms| {
+        if (6000..6250).contains(&ms) { 4 } else { 8 }
+    };
+    let recording = windowed(8000, window);
+    assert_eq!(recording.dips, [6000 * MS]);
+    let followed = super::follow(&recording, &recipe, None);
+    let dips = followed.moments.iter();
+    let mut dips = dips.filter(|moment| super::follow::is_probe_rtt(moment.phase));
+    assert!(dips.next().is_none());
 }
 
 #[test]
@@ -465,4 +503,110 @@ fn a_round_trip_of_a_few_bursts_shows_no_state_of_bbr1() {
     assert!(!coarse.checks.iter().any(|check| is_of_a_cycle(&check)));
     let why = "a round trip of a few bursts hides when the flow probes";
     assert!(coarse.checks.iter().any(|check| check.why == Some(why)));
+}
+
+/// The check of this name, for what a shadow allowed beside a recording.
+fn check(recording: &Recording, followed: &super::Followed, id: &str) -> super::Check {
+    let (_, checks) = super::checks::judge(recording, &Pace::of(recording), followed);
+    let found = checks.into_iter().find(|check| check.id == id);
+    found.expect("a check of this name")
+}
+
+/// What a shadow allows: 8 Mbit/s, or so many times that, and a window that is never full.
+fn moments(phase: &'static str, gain: f64) -> Vec<super::Moment> {
+    let moment = |ms| super::Moment {
+        at: ms * MS,
+        pace: Some(1e6 * gain),
+        window: 1_000_000,
+        in_flight: 40_000,
+        sent: 0,
+        phase,
+        max_bw: 1e6,
+        gain: 1.0,
+        app_limited: false,
+        is_hidden: false,
+    };
+    (0..4000).map(moment).collect()
+}
+
+#[test]
+fn a_flow_that_waits_in_drain_has_a_smaller_window() {
+    let verdict = |recording, is_bulk| {
+        let followed = super::Followed {
+            moments: moments("Drain", 1.0),
+            is_bulk,
+            ..super::Followed::default()
+        };
+        check(&recording, &followed, "drain.least").verdict
+    };
+    assert_eq!(verdict(paced(|_| 1.0, 1), true), super::Verdict::Held);
+    let waits = |us| {
+        if (1_000_000..1_600_000).contains(&us) {
+            0.01
+        } else {
+            1.0
+        }
+    };
+    assert_eq!(verdict(paced(waits, 1), true), super::Verdict::Broken);
+    // Or its application has no more.
+    assert_eq!(
+        verdict(paced(waits, 1), false),
+        super::Verdict::CannotBeTold
+    );
+}
+
+#[test]
+fn a_shadow_that_is_followed_has_missed_no_probe() {
+    let verdict = |gain| {
+        let followed = super::Followed {
+            moments: moments("ProbeBW_CRUISE", gain),
+            probes: vec![super::Probe {
+                at: MS,
+                is_early: false,
+                is_late: false,
+            }],
+            overdue: vec![MS; 3],
+            ..super::Followed::default()
+        };
+        check(&paced(|_| 1.0, 1), &followed, "probe.deadline").verdict
+    };
+    assert_eq!(verdict(1.0), super::Verdict::Broken);
+    assert_eq!(verdict(2.0), super::Verdict::CannotBeTold);
+}
+
+/// Two recoveries; the windows in kilobytes: the data in flight before, the window in recovery at
+/// first and at last.
+#[test]
+fn the_cut_is_that_of_one_reduction_of_a_full_window() {
+    let verdict = |before: u64, first: u64, last: u64| {
+        let usual = moments("CongestionAvoidance", 1.0)[0];
+        let mut followed = super::Followed {
+            name: "reno",
+            ..super::Followed::default()
+        };
+        for start in [0, 1000] {
+            for (ms, phase, window) in [
+                (0, "CongestionAvoidance", 100),
+                (100, "Recovery", first),
+                (150, "Recovery", last),
+                (200, "CongestionAvoidance", last),
+            ] {
+                followed.moments.push(super::Moment {
+                    at: (start + ms) * MS,
+                    phase,
+                    window: 1000 * window,
+                    ..usual
+                });
+            }
+            let sends = [(90, before, 100), (210, last, last)];
+            let sends = sends.map(|(ms, in_flight, window)| {
+                ((start + ms) * MS, 1000 * in_flight, 1000 * window)
+            });
+            followed.sends.extend(sends);
+        }
+        check(&with_a_dip(), &followed, "cut").verdict
+    };
+    assert_eq!(verdict(100, 50, 50), super::Verdict::Held);
+    assert_eq!(verdict(100, 70, 70), super::Verdict::Broken);
+    assert_eq!(verdict(100, 50, 25), super::Verdict::NotSeen);
 }

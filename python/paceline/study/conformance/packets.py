@@ -36,6 +36,7 @@ _CAUSES: dict[str, tuple[tuple[str, tuple[float, ...] | None], ...]] = {
     "startup.use": (("startup_pacing_gain", (2, 2.25, 2.5)), ("startup_cwnd_gain", (1.5, 1.75))),
     "drain.pacing": (("drain_pacing_gain", None),),
     "drain": (("full_bw_rounds", (4, 5, 6)), ("max_drain_rounds", (5, 10, 100))),
+    "drain.least": (("cwnd_gain", (1.25, 1.5, 1.75)),),
     "down.pacing": (("probe_down_pacing_gain", None), ("pacing_margin", (0, 0.02, 0.03, 0.05))),
     "cruise.pacing": (("probe_cruise_pacing_gain", None), ("pacing_margin", (0, 0.02, 0.03, 0.05))),
     "refill.pacing": (("probe_refill_pacing_gain", None),),
