@@ -132,7 +132,7 @@ cc = "reno"
 HEADERS, QUEUE = 52, 50_000
 #: The last packets are on their way at the end.
 SETTLED = 5.5
-#: The guest's own work, and the slack of 100 us of what serves the queue.
+#: The guest's own work, and HTB's slack of 100 us.
 TICK = 0.0003
 #: A full packet at a rate in Mbit/s.
 FULL = 12e-3

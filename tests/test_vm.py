@@ -456,18 +456,24 @@ def test_an_upload_shares_the_return_path_of_a_kernel_with_acks(snapshot: str) -
 
 def test_a_kernel_serves_packets_of_two_sizes_as_a_link_does(snapshot: str) -> None:
     # A download's ACKs of 52 bytes and an upload's packets of 1500 share 1 Mbit/s, where a full one
-    # takes 12 ms. A token bucket takes a packet out of CoDel so long before it can leave.
-    back = RETURN.replace("100 kbit", "1 Mbit").replace("20 packets", "100 packets")
+    # takes 12 ms. A token bucket takes a packet out of CoDel up to one such time before it leaves.
+    path = """
+schema = 1
+run.duration = "8 s"
+[path]
+rate = "10 Mbit/s"
+rtt = "40 ms"
+queue.size = "1 bdp"
+[path.return]
+rate = "1 Mbit/s"
+queue = { kind = "fq_codel", size = "100 packets" }
+"""
     reno = {"sim": '{ name = "reno", after_idle = "halve", abc_limit = 1000000 }', "vm": '"reno"'}
     hosts = {"sim": 'ack = "linux"\nrecovery = "linux"\ntso_defer = true\n', "vm": ""}
-    values = {}
+    values: dict[str, list[float]] = {}
     backends: tuple[Literal["sim", "vm"], ...] = ("sim", "vm")
     for backend in backends:
         flow = f"[[flows]]\ncc = {reno[backend]}\n{hosts[backend]}"
-        path = (
-            ONE_FLOW.split("[[flows]]")[0].replace('"4 s"', '"8 s"').replace('"20 ms"', '"40 ms"')
-        )
-        path = path.replace('"8 bdp"', '"1 bdp"') + f'{back}queue.kind = "fq_codel"\n'
         run = paceline.run(f'{path}{flow}{flow}direction = "up"\n', backend=backend)
         both = run.summary["flows"]
         values[backend] = [one[key] for one in both for key in ("goodput_bps", "rtt_p50_ns")]

@@ -55,8 +55,8 @@ def scenario(cell: Cell, side: str, *, alone: str = "") -> str:
     """Return the scenario of one side; `alone` leaves one direction only."""
     rate = DOWN_MBPS * 1000 // cell["share"]
     kind, size = cell["kind"], cell["queue"]
-    if (kind, size) == ("fq_codel", "1 bdp"):
-        # A kernel's FQ-CoDel counts packets, whatever their size.
+    if kind != "droptail" and size == "1 bdp":
+        # A kernel's CoDel, FQ-CoDel and PIE count packets, whatever their size.
         size = f"{max(rate * RTT_MS // (8 * 1500), 1)} packets"
     hosts = HOSTS if side == "sim" else ""
     cc = RENO if cell["cc"] == "reno" and side == "sim" else f'"{cell["cc"]}"'

@@ -616,10 +616,13 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Conservation: each packet that was offered or copied was delivered or dropped, or is held.
+    /// If none is held, their bytes balance too.
     pub fn is_balanced(&self) -> bool {
         let counters = &self.counters;
-        let gone = counters.delivered.packets + counters.dropped().packets;
-        counters.offered.packets + counters.duplicated.packets == gone + self.held() as u64
+        let came = counters.offered.plus(counters.duplicated);
+        let went = counters.delivered.plus(counters.dropped());
+        let held = self.held() as u64;
+        came.packets == went.packets + held && (held > 0 || came.bytes == went.bytes)
     }
 
     /// Memory used by the packets in the link, in bytes.

@@ -98,7 +98,7 @@ impl Tally {
         self.bytes += Bytes::new(u64::from(size));
     }
 
-    fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             packets: self.packets + other.packets,
             bytes: self.bytes + other.bytes,

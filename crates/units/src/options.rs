@@ -481,7 +481,7 @@ macro_rules! option {
 }
 
 /// Declares an enumeration whose variants have words: choices of an option, states of a controller,
-/// kinds of rows. One of them may be marked as the default.
+/// kinds of events and packets. One of them may be marked as the default.
 #[macro_export]
 macro_rules! choice {
     (

@@ -1,9 +1,9 @@
-//! What follows from a documented struct: [`Section`] for the tables of a scenario, [`macro@link_keys`] for the keys
-//! that every link has, [`Row`] for the tables of a record.
+//! Derives from documented structs: [`Section`] for the tables of a scenario, [`macro@link_keys`] for the keys that
+//! every link has, [`Row`] for the tables of a record.
 //!
-//! The code that is derived names items of the crate that uses it: `crate::section` of `paceline-scenario` for the first
-//! two, `crate::table` and `crate::column` of `paceline-record` for the last. An error in a declaration points at the
-//! part that is wrong.
+//! The generated code uses items of the crate that it is in: `crate::section` of `paceline-scenario` for the first two,
+//! `crate::table` and `crate::column` of `paceline-record` for the last. An error in a declaration points at the part
+//! that is wrong.
 
 mod declaration;
 mod link_keys;
@@ -36,7 +36,7 @@ pub fn section(input: TokenStream) -> TokenStream {
 /// `#[key(...)]` has, in addition to a section's `default` and `bound`:
 /// - `event = "..."`: the documentation in events, if it differs;
 /// - `change = Type`: the type in events, made from the key's own at the start;
-/// - `once`: the key is for events only.
+/// - `once`: the key is for events only, and has no default.
 ///
 /// If the type is an `Option`, what it holds defines how an event ends it (`crate::link::Ended`).
 #[proc_macro_attribute]
@@ -46,8 +46,8 @@ pub fn link_keys(_: TokenStream, input: TokenStream) -> TokenStream {
 
 /// Derives a row of the table `NAME`, given as `#[row("NAME")]`, and its growing columns.
 ///
-/// A column is a field: its name, which ends in its unit, and the type of its cells (`crate::column::Cell`). An `Option`
-/// makes the column nullable. `#[since(N)]` gives the version of the schema that introduced it.
+/// A column is a field: its name, which ends in its unit, and the type of its cells (`crate::column::Cell`). An
+/// `Option` makes the column nullable. `#[since(N)]` gives the version of the schema that introduced it.
 #[proc_macro_derive(Row, attributes(row, since))]
 pub fn row(input: TokenStream) -> TokenStream {
     expand(input, row::expand)

@@ -6,9 +6,13 @@ use syn::{DeriveInput, Result};
 
 use crate::declaration::{Key, docs};
 
+/// The words of `#[key(...)]` with a value, and those without.
+const VALUES: [&str; 4] = ["default", "bound", "event", "change"];
+const FLAGS: [&str; 1] = ["once"];
+
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (name, about) = (&input.ident, docs(&input.attrs, &input.ident)?);
-    let keys = Key::all(input)?;
+    let keys = Key::all(input, &VALUES, &FLAGS, "once")?;
     let names = keys.iter().map(|key| &key.name);
     let field: Vec<_> = keys.iter().map(|key| key.field).collect();
     let docs = keys.iter().map(|key| &key.docs);
@@ -55,7 +59,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 match self { #(Self::#variant(_) => #names,)* }
             }
 
-            /// Each part of its value by name, or the whole without one.
+            /// Each part of its value by name, or the complete value without a name.
             pub fn settings(&self) -> Vec<(&'static str, paceline_units::Setting)> {
                 match self { #(Self::#variant(value) => crate::Settings::settings(value),)* }
             }
@@ -93,7 +97,7 @@ fn variant(key: &Key<'_>) -> Ident {
 /// The type of a key in events.
 fn change(key: &Key<'_>) -> TokenStream {
     let of_itself = || key.held().unwrap_or(key.kind).to_token_stream();
-    key.says("change")
+    key.value("change")
         .map_or_else(of_itself, ToTokens::to_token_stream)
 }
 
@@ -101,8 +105,8 @@ fn change(key: &Key<'_>) -> TokenStream {
 fn property(key: &Key<'_>) -> TokenStream {
     let (field, kind, docs) = (key.field, key.kind, &key.docs);
     let (default, bound) = (
-        key.says("default").into_iter(),
-        key.says("bound").into_iter(),
+        key.value("default").into_iter(),
+        key.value("bound").into_iter(),
     );
     quote! {
         #(#[doc = #docs])*
@@ -113,9 +117,9 @@ fn property(key: &Key<'_>) -> TokenStream {
 
 /// A key in the section of changes.
 fn changed(key: &Key<'_>) -> TokenStream {
-    let (field, kind, bound) = (key.field, change(key), key.says("bound").into_iter());
+    let (field, kind, bound) = (key.field, change(key), key.value("bound").into_iter());
     let docs = key
-        .says("event")
+        .value("event")
         .map_or(key.docs.clone(), |event| vec![event]);
     quote! {
         #(#[doc = #docs])*

@@ -6,20 +6,25 @@ use syn::{DeriveInput, Error, LitStr, Result};
 
 use crate::declaration::{Key, attribute, docs};
 
+/// The words of `#[key(...)]` with a value, and those without.
+const VALUES: [&str; 5] = ["default", "needs", "bound", "on", "from"];
+const FLAGS: [&str; 1] = ["quiet"];
+
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let name = &input.ident;
     let about = docs(&input.attrs, name)?;
     let takes = takes(input)?;
     let takes = takes.map_or(quote!(None), |takes| quote!(Some(#takes)));
-    let keys = Key::all(input)?;
+    let keys = Key::all(input, &VALUES, &FLAGS, "needs")?;
     let spec: Vec<_> = (0..keys.len()).map(|n| format_ident!("KEY_{n}")).collect();
     let specs = keys.iter().map(spec_of);
-    let from = keys.iter().map(|key| match key.says("from") {
+    let from = keys.iter().map(|key| match key.value("from") {
         None => key.kind.to_token_stream(),
         Some(from) => from.to_token_stream(),
     });
     let (field, kind): (Vec<_>, Vec<_>) = keys.iter().map(|key| (key.field, key.kind)).unzip();
-    let by_default = keys.iter().all(|key| key.says("needs").is_none()).then(|| {
+    let has_default = keys.iter().all(|key| key.value("needs").is_none());
+    let by_default = has_default.then(|| {
         let defaults = keys.iter().map(default);
         quote! {
             impl Default for #name {
@@ -108,7 +113,7 @@ fn takes(input: &DeriveInput) -> Result<Option<LitStr>> {
 
 /// The default of a key that need not be written.
 fn default(key: &Key<'_>) -> TokenStream {
-    let default = key.says("default");
+    let default = key.value("default");
     default.map_or(quote!(None), ToTokens::to_token_stream)
 }
 
@@ -116,13 +121,13 @@ fn default(key: &Key<'_>) -> TokenStream {
 fn spec_of(key: &Key<'_>) -> TokenStream {
     let (field, name, docs) = (key.field, &key.name, &key.docs);
     let is_quiet = key.is("quiet");
-    let is_shown = key.says("default").is_some() && !is_quiet;
+    let is_shown = key.value("default").is_some() && !is_quiet;
     let by_default = default(key);
-    let default = match key.says("needs") {
+    let default = match key.value("needs") {
         Some(hint) => quote!(Err(#hint)),
         None => quote!(Ok(|| #by_default)),
     };
-    let bound = match key.says("bound") {
+    let bound = match key.value("bound") {
         None => quote!(|_, _, _| {}),
         Some(bound) => quote! {
             |problems, key, value| if let Some(value) = Option::from(*value) {
@@ -130,7 +135,7 @@ fn spec_of(key: &Key<'_>) -> TokenStream {
             }
         },
     };
-    let on = key.says("on");
+    let on = key.value("on");
     let on = on.map_or(quote!(None), |on| quote!(Some(#on)));
     quote! {
         crate::section::Spec {

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_that_is_nowhere_is_an_error() {
+    fn the_error_names_the_link_and_its_counts() {
         let mut counters = Counters::default();
         counters.offered.packets = 7;
         counters.delivered.packets = 4;

@@ -41,7 +41,11 @@ pub struct FlowGroup {
     #[key(bound = within(MIN_SLACK, MAX_SLACK), on = hosted("a kernel's timers cannot be chosen"))]
     pub timer_slack: Option<Duration>,
     /// Whether a QUIC stack sends several packets at once, as segmentation offload takes them.
-    #[key(default = false, quiet, on = hosted("how much the kernel sends at once cannot be chosen"))]
+    #[key(
+        default = false,
+        quiet,
+        on = hosted("how much the kernel sends at once cannot be chosen")
+    )]
     pub gso: bool,
     /// How many packets a QUIC stack's receiver is asked to acknowledge at once
     /// (draft-ietf-quic-ack-frequency). Unset: it is not asked, and both stacks acknowledge every second packet.
@@ -80,7 +84,11 @@ pub struct FlowGroup {
     #[key(default = App::Bulk, on = ALL)]
     pub app: App,
     /// The congestion window at the start.
-    #[key(default = FlowGroup::INITIAL_WINDOW, bound = packets(limits::MAX_INITIAL_WINDOW), on = ALL)]
+    #[key(
+        default = FlowGroup::INITIAL_WINDOW,
+        bound = packets(limits::MAX_INITIAL_WINDOW),
+        on = ALL
+    )]
     pub initial_window: Packets,
     /// When the receiver acknowledges.
     #[key(default = AckPolicy::default(), from = AckChoice, on = ALL)]
@@ -194,7 +202,11 @@ pub struct AckPolicy {
     #[key(default = Packets(2), bound = packets(u64::from(u32::MAX)), on = ACKS)]
     pub every: Packets,
     /// The maximum delay of an ACK.
-    #[key(default = Duration::from_millis(40), bound = within(Duration::ZERO, limits::MAX_RTT), on = ACKS)]
+    #[key(
+        default = Duration::from_millis(40),
+        bound = within(Duration::ZERO, limits::MAX_RTT),
+        on = ACKS
+    )]
     pub delay: Duration,
     /// Number of packets at the start that are acknowledged one by one, at once.
     #[key(default = Packets(16), on = ACKS)]
@@ -250,7 +262,11 @@ pub struct RecoverySection {
     #[key(default = Recovery::RackPrr, on = ALL)]
     pub kind: Recovery,
     /// The shortest retransmission timeout.
-    #[key(default = Duration::from_millis(200), bound = within(limits::MIN_RTO, limits::MAX_RTO), on = ALL)]
+    #[key(
+        default = Duration::from_millis(200),
+        bound = within(limits::MIN_RTO, limits::MAX_RTO),
+        on = ALL
+    )]
     pub min_rto: Duration,
     /// Whether a tail loss probe is sent (RFC 8985 section 7).
     #[key(default = true, on = RECOVERY)]

@@ -32,13 +32,24 @@ pub struct LinkKeys {
     #[key(event = "Which packets arrive later than in their turn.")]
     reorder: Option<Reorder>,
     /// The probability that a packet arrives twice, independently of all others.
-    #[key(default = Gain::from_millionths(0), bound = share(), event = "The probability that a packet arrives twice.")]
+    #[key(
+        default = Gain::from_millionths(0),
+        bound = share(),
+        event = "The probability that a packet arrives twice."
+    )]
     duplicate: Gain,
     /// Each packet is delayed by up to this much more, uniform and seeded, without overtaking.
-    #[key(default = Duration::ZERO, bound = below(limits::MAX_RTT), event = "How much longer a packet may take.")]
+    #[key(
+        default = Duration::ZERO,
+        bound = below(limits::MAX_RTT),
+        event = "How much longer a packet may take."
+    )]
     jitter: Duration,
     /// A token bucket in front of the queue. Unset: none.
-    #[key(change = PolicerChange, event = "The token bucket in front of the queue; \"off\" takes it away.")]
+    #[key(
+        change = PolicerChange,
+        event = "The token bucket in front of the queue; \"off\" takes it away."
+    )]
     policer: Option<Policer>,
     /// Packets that leave the queue wait for the next multiple of this time and continue together.
     #[key(

@@ -416,13 +416,21 @@ impl Flow {
 impl PartialEq for Snapshot {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
+        // All fields are named, so that none is forgotten.
+        let Self {
+            phase,
+            ca_state,
+            rto_count,
+            undo_count,
+            round_count,
+        } = *self;
         // Names are literals: the same address means the same name.
-        let same_phase = std::ptr::eq(self.phase, other.phase) || self.phase == other.phase;
+        let same_phase = std::ptr::eq(phase, other.phase) || phase == other.phase;
         same_phase
-            && self.ca_state == other.ca_state
-            && self.rto_count == other.rto_count
-            && self.undo_count == other.undo_count
-            && self.round_count == other.round_count
+            && ca_state == other.ca_state
+            && rto_count == other.rto_count
+            && undo_count == other.undo_count
+            && round_count == other.round_count
     }
 }
 

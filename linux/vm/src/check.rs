@@ -13,6 +13,8 @@ use crate::network::{MOST_LANES, pie_weight, red_weight};
 const MOST_FLOWS: u64 = 1_000;
 /// Above this rate the guest's processor is saturated, whatever the scenario.
 const MAX_RATE: Rate = Rate::from_bps(400_000_000);
+/// HTB forgives a debt of more than 60 s: the largest packet has 64 KiB.
+const MIN_RATE: Rate = Rate::from_bps(10_000);
 
 /// What helps where nothing does.
 const SIM: &str = "run it in the simulator, or leave it out";
@@ -61,6 +63,11 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             Some(RateSource::Fixed(rate)) if *rate > MAX_RATE => {
                 let message = format!("the machine runs no faster than {MAX_RATE}");
                 let hint = "choose a lower rate, or another backend";
+                report(format!("{at}.rate"), &message, hint);
+            }
+            Some(RateSource::Fixed(rate)) if *rate < MIN_RATE => {
+                let message = format!("the machine runs no slower than {MIN_RATE}");
+                let hint = "choose a higher rate, or another backend";
                 report(format!("{at}.rate"), &message, hint);
             }
             Some(RateSource::Trace { .. }) => {
@@ -112,9 +119,10 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                 }
             }
         }
-        let beyond = |(_, rate): &(usize, Rate)| *rate == Rate::ZERO || *rate > MAX_RATE;
+        let beyond = |(_, rate): &(usize, Rate)| *rate < MIN_RATE || *rate > MAX_RATE;
         if plan.later_rates().iter().any(beyond) {
-            let message = format!("the machine's rates are above 0 and at most {MAX_RATE}");
+            let message =
+                format!("the machine's rates are at least {MIN_RATE} and at most {MAX_RATE}");
             report("events".into(), &message, sim);
         }
     }

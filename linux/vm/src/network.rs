@@ -253,8 +253,8 @@ fn size_table() -> Vec<u8> {
 /// The server of a direction at `rate`, or `cake`: all requests for a new one, or those that change
 /// its rate.
 ///
-/// HTB with one class lets a packet go if the class has any token at all, and then takes the time of
-/// its transmission out of them. So it asks the queue for a packet when a link would begin to
+/// HTB with one class lets a packet go if the class has any token at all, and then subtracts the time
+/// of its transmission from the tokens. So it asks the queue for a packet when a link would begin to
 /// transmit it, whatever its size; the netem behind it takes the time of the transmission. The
 /// packets that wait here are those that wait behind a link's packet in service. A change of the
 /// rate leaves the tokens as they are.
@@ -290,6 +290,7 @@ fn class_options(rate: Rate) -> Vec<u8> {
     const PARMS: u16 = 1;
     const RATE64: u16 = 6;
     const CEIL64: u16 = 7;
+    // The kernel's PSCHED_SHIFT is 6.
     const TICK_NS: u64 = 64;
     let bytes = rate.bps() / 8;
     // tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate.
@@ -362,7 +363,7 @@ impl Queue {
         u32::try_from(room).unwrap_or(u32::MAX)
     }
 
-    /// The same in packets, which the kernel's AQMs count.
+    /// The same in packets, which the kernel's CoDel, FQ-CoDel and PIE count.
     fn packets(&self) -> Vec<u8> {
         let mtu = u32::try_from(self.site.mtu.get())
             .unwrap_or(u32::MAX)
@@ -757,6 +758,7 @@ mod tests {
         // tc_htb_opt has 44 bytes; its buffers are in ticks of 64 ns. TCA_HTB_CEIL64 is the last.
         let options = class_options(site().rate);
         assert_eq!(options.len(), 4 + 44 + 2 * 12);
+        // After the attribute's header of 4 bytes and two rates of 12.
         assert_eq!(options[28..32], 1562_u32.to_ne_bytes());
         assert_eq!(options[32..36], 1562_u32.to_ne_bytes());
         assert!(options.ends_with(&1_500_000_u64.to_ne_bytes()));

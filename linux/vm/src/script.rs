@@ -87,8 +87,8 @@ impl Path {
     /// The delay of packets: propagation and transmission. The server releases a packet when
     /// a link would begin to transmit it. netem cannot transmit packets that it jitters or
     /// duplicates: each is delayed by the time of a usual one. Nor can it catch up: if the path
-    /// becomes faster or shorter, or its jitter ends, packets that it transmits at the link's rate stay as late
-    /// as the last one before the change, until the link is idle.
+    /// becomes faster or shorter, or its jitter ends, packets that it transmits at the link's rate
+    /// stay as late as the last one before the change, until the link is idle.
     fn way(&self, plan: &Plan<'_>, new: bool) -> Vec<Placed> {
         let delays = plan.ways.delays(self.rtt);
         let propagation = match self.direction {

@@ -56,6 +56,22 @@ fn arrivals(link: &mut Link<Sized>) -> Vec<u64> {
 }
 
 #[test]
+fn a_packet_or_a_byte_that_is_nowhere_unbalances_a_link() {
+    let mut link = fifty(QueueLimit::Packets(10));
+    link.enqueue(us(0), Sized(1500, 0));
+    assert!(link.is_balanced());
+    link.entries.pop_back();
+    assert!(!link.is_balanced());
+
+    let mut link = fifty(QueueLimit::Packets(10));
+    link.enqueue(us(0), Sized(1500, 0));
+    arrivals(&mut link);
+    assert!(link.is_balanced());
+    link.counters.delivered.bytes += Bytes::new(1);
+    assert!(!link.is_balanced());
+}
+
+#[test]
 fn serves_in_turn_and_delays() {
     let mut link = fifty(QueueLimit::Packets(10));
     for n in 0..3 {

@@ -326,7 +326,8 @@ impl Judged<'_> {
                 Some(_) if of.len() as f64 >= least => Verdict::Broken,
                 _ => Verdict::NotSeen,
             };
-            // Few bursts that are free are those of a probe that the shadow missed, or began too soon.
+            // If few bursts are free, they belong to a probe that the shadow missed, or that the shadow
+            // began too soon: then the flow still paces at its base rate.
             let hidden = limited.iter().filter(|of| **of == state).count();
             let is_base = measured.is_some_and(|gain| gain < 1.01);
             let is_selected = (matches!(state, State::Cruise | State::Down)
@@ -571,8 +572,8 @@ impl Judged<'_> {
         ]
     }
 
-    /// The share that was sent in Drain of what its pace allows: where the shadow's window has room,
-    /// only a smaller one makes a flow wait.
+    /// The share that was sent in Drain of what its pace allows. If the shadow's window has room and
+    /// the flow waits, the flow's window is smaller.
     fn drained(&self) -> Check {
         const LEAST: f64 = 90.0;
         let (moments, mss) = (&self.followed.moments, f64::from(self.recording.mss));
@@ -775,9 +776,10 @@ impl Judged<'_> {
             share if share <= most || all < 2 => Verdict::CannotBeTold,
             _ => Verdict::Broken,
         };
-        // While the shadow waits, a probe that it missed is faster than allowed: it missed none.
-        let is_followed = share(&self.windows, Did::is_allowed) >= 0.99;
-        let most = if is_followed && rests >= 4 {
+        // A probe that the shadow misses is faster than the shadow allows. If the flow keeps within its
+        // limits for 99 % of the time, the shadow missed none.
+        let is_within_limits = share(&self.windows, Did::is_allowed) >= 0.99;
+        let most = if is_within_limits && rests >= 4 {
             0.5
         } else {
             SYSTEMATIC

@@ -13,10 +13,11 @@ const LATER: Duration = Duration::from_secs(3600);
 const JUMP: f64 = 1.13;
 /// A probe that is overdue for so long was missed, in nanoseconds.
 const MISSED: u64 = 3_000_000_000;
-/// From one ProbeRTT to the next, a little less than the draft's interval (5.3.4), and than BBRv1's,
-/// in nanoseconds.
+/// The minimum time between two ProbeRTTs, a little less than the draft's 5 s (5.3.4), in
+/// nanoseconds.
 const PROBE_RTT_REST: u64 = 4_900_000_000;
-const FIRST_PROBE_RTT_REST: u64 = 9_900_000_000;
+/// The same for BBRv1, whose interval is 10 s.
+const BBR1_PROBE_RTT_REST: u64 = 9_900_000_000;
 
 impl Shadow<'_> {
     /// Tells the controller when its probe is due: when the flow's own shows, one round later, in
@@ -74,7 +75,7 @@ impl Shadow<'_> {
         let soon = now + Duration::from_secs(2);
         let rested = now.as_nanos().saturating_sub(self.probed_rtt);
         let rest = match self.followed.name {
-            "bbr1" => FIRST_PROBE_RTT_REST,
+            "bbr1" => BBR1_PROBE_RTT_REST,
             _ => PROBE_RTT_REST,
         };
         if at <= soon.as_nanos() && rested >= rest {
@@ -290,8 +291,8 @@ impl Shadow<'_> {
         })
     }
 
-    /// Whether a thirty-second more than a window is in flight a quarter of a round trip after a later
-    /// event.
+    /// Whether the data in flight reaches 33/32 of the window within a quarter of a round trip after
+    /// the event `later`.
     fn fills(&self, event: u32, later: u32, window: Bytes) -> bool {
         let (events, balance) = (&self.recording.events, &self.recording.balance);
         let until = events[later as usize].at + self.srtt.map_or(0, Duration::as_nanos) / 4;
@@ -387,8 +388,8 @@ impl Shadow<'_> {
         let leaps = if refill.cwnd() > window {
             self.leaps(event, event, window)
         } else {
-            // A stretched ACK lets out more than the window, too, but only UP's grows on. So it does at
-            // the end of DOWN.
+            // A stretched ACK, and the end of DOWN, also let out more than the window. Only in UP does
+            // the data in flight grow beyond it.
             let widens = |up: &u32| is_cruise && self.fills(event, *up, window);
             up.filter(widens)
                 .is_some_and(|up| self.leaps(event, up, window))

@@ -28,6 +28,15 @@ const RENO: Sections = Sections {
     beta: 0.5,
 };
 
+/// How a recovery began.
+struct Begin {
+    at: u64,
+    /// What the first reduction left of the window.
+    window: u64,
+    /// Whether the recovery before it had ended at least a round trip earlier.
+    is_settled: bool,
+}
+
 impl Judged<'_> {
     /// Every check of a loss-based algorithm but the last.
     pub(super) fn growth(&self) -> Vec<Check> {
@@ -100,25 +109,29 @@ impl Judged<'_> {
             let (recovered, recovers) = (last.phase == "Recovery", moment.phase == "Recovery");
             let now = moment.at;
             if recovers && !recovered {
-                begin = Some((now, moment.window, now >= ended + rtt));
+                begin = Some(Begin {
+                    at: now,
+                    window: moment.window,
+                    is_settled: now >= ended + rtt,
+                });
             }
             if recovers || !recovered {
                 continue;
             }
-            let Some((begin, reduced, is_settled)) = begin.take() else {
+            let Some(begin) = begin.take() else {
                 continue;
             };
-            let before = most(begin.saturating_sub(rtt), begin);
+            let before = most(begin.at.saturating_sub(rtt), begin.at);
             let (Some((before, window)), Some((after, _))) = (before, most(now, now + rtt)) else {
                 continue;
             };
             ended = now;
-            // What the window does not limit, it does not show; less is left of two reductions, and
-            // more was in flight soon after another recovery.
+            // A cut shows only if the window was full before it. Two reductions leave less, and soon
+            // after another recovery more is in flight.
             let is_full = before as f64 > 0.9 * window as f64;
-            let is_one = last.window >= reduced && is_settled;
+            let is_one = last.window >= begin.window && begin.is_settled;
             if is_full && is_one && moment.phase == "CongestionAvoidance" {
-                begins.push(begin);
+                begins.push(begin.at);
                 shares.push(after as f64 / before as f64);
                 slack.push(3.0 * mss / before as f64);
             }

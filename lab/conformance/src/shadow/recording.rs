@@ -271,10 +271,10 @@ impl Recording {
         self.events.last().map_or(0, |event| event.at)
     }
 
-    /// Whether the application always had more to send, as far as packets show: all but one of a
-    /// thousand were full (QUIC begins with shorter ones), and the sender was never silent with
-    /// nothing in flight, nor with room for more before it sent as much as before at once: no window
-    /// does that.
+    /// Whether the application always had more to send, as far as packets show. All but one of a
+    /// thousand were full (QUIC begins with shorter ones). The sender was never silent for an RTT with
+    /// nothing in flight. It was never silent for half an RTT with room in its window and then filled
+    /// it at once: a window does not cause that.
     pub fn is_bulk(&self) -> bool {
         let last = self.sent.last().map_or(0, Transmission::end);
         let is_short = |sent: &Transmission| sent.size < self.mss && sent.end() < last;
@@ -282,8 +282,16 @@ impl Recording {
             return false;
         }
         let half = self.min_rtt / 2;
-        let (mut empty, mut room, mut level) = (None, None, 0);
-        let (mut until, mut refilled) = (0, i64::MAX);
+        // Since when nothing is in flight.
+        let mut empty = None;
+        // Since when the window has had room and nothing was sent.
+        let mut room = None;
+        // The data in flight after the last send.
+        let mut level = 0;
+        // A window that is full again by this time was filled at once.
+        let mut until = 0;
+        // The data in flight that counts as a full window.
+        let mut refilled = i64::MAX;
         for (event, &balance) in self.events.iter().zip(&self.balance) {
             let silence = |since: Option<u64>| since.map_or(0, |since| event.at - since);
             if matches!(event.what, What::Sent(_)) {
@@ -320,7 +328,7 @@ impl Recording {
                 continue;
             };
             let (at, level) = (self.events[last].at, self.balance[last]);
-            // It lasts until what is in flight has drained, with its queue.
+            // A dip lasts until the data in flight and its queue have drained.
             let acked = self.sent[number as usize].acked;
             let rtt = acked.map_or(0, |ack| self.events[ack as usize].at - at);
             let rtt = rtt.max(self.min_rtt);

@@ -505,7 +505,7 @@ fn a_round_trip_of_a_few_bursts_shows_no_state_of_bbr1() {
     assert!(coarse.checks.iter().any(|check| check.why == Some(why)));
 }
 
-/// The check of this name, for what a shadow allowed beside a recording.
+/// The check of this name, of a recording and the moments of a shadow.
 fn check(recording: &Recording, followed: &super::Followed, id: &str) -> super::Check {
     let (_, checks) = super::checks::judge(recording, &Pace::of(recording), followed);
     let found = checks.into_iter().find(|check| check.id == id);
@@ -556,7 +556,35 @@ fn a_flow_that_waits_in_drain_has_a_smaller_window() {
 }
 
 #[test]
-fn a_shadow_that_is_followed_has_missed_no_probe() {
+fn a_base_gain_in_up_is_excused_only_if_few_bursts_are_free() {
+    // The flow paces at this gain, and the window is full but at one burst of so many.
+    let verdict = |gain: f64, free: usize| {
+        let recording = paced(|_| gain, 1);
+        let mut moments = moments("ProbeBW_UP", 1.25);
+        for moment in &mut moments {
+            moment.gain = 1.25;
+        }
+        let sends = recording.sent.iter().enumerate().map(|(n, sent)| {
+            let in_flight = if n % free == 0 { 40_000 } else { 1_000_000 };
+            (sent.at, in_flight, 1_000_000)
+        });
+        let followed = super::Followed {
+            moments,
+            sends: sends.collect(),
+            ..super::Followed::default()
+        };
+        check(&recording, &followed, "up.pacing").verdict
+    };
+    assert_eq!(verdict(1.25, 1), super::Verdict::Held);
+    assert_eq!(verdict(1.0, 1), super::Verdict::Broken);
+    assert_eq!(verdict(1.0, 3), super::Verdict::Broken);
+    assert_eq!(verdict(1.0, 5), super::Verdict::CannotBeTold);
+    // This is not the base rate.
+    assert_eq!(verdict(1.1, 5), super::Verdict::Broken);
+}
+
+#[test]
+fn a_flow_within_the_limits_shows_no_missed_probe() {
     let verdict = |gain| {
         let followed = super::Followed {
             moments: moments("ProbeBW_CRUISE", gain),
@@ -574,8 +602,8 @@ fn a_shadow_that_is_followed_has_missed_no_probe() {
     assert_eq!(verdict(2.0), super::Verdict::CannotBeTold);
 }
 
-/// Two recoveries; the windows in kilobytes: the data in flight before, the window in recovery at
-/// first and at last.
+/// There are two recoveries. The arguments are in kilobytes: the data in flight before, then the
+/// window at the begin of recovery and at its end.
 #[test]
 fn the_cut_is_that_of_one_reduction_of_a_full_window() {
     let verdict = |before: u64, first: u64, last: u64| {

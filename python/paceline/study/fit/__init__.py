@@ -266,8 +266,8 @@ def fit(
     Raises `UnfitError` for a record that says nothing of its path, or whose own scenario is none.
     """
     observed, path = ends(run)
-    interval = ack_interval(run)
-    ways = [path] if interval is None else paths(observed, path, interval)
+    apart = ack_interval(run)
+    ways = [path] if apart is None else paths(observed, path, apart)
     senders = {} if cc is not None else senders_of(run)
     like = {flow: packets.alike(judged) for flow, judged in senders.items()}
     guesses = dict.fromkeys(name for names in like.values() for name in names)
@@ -278,9 +278,9 @@ def fit(
     todo = list(guesses or [cc])
     for guess in todo:
         chosen = {flow: guess if guess in own or not own else own[0] for flow, own in like.items()}
-        for path in ways:
-            base = _base(run, observed, path, chosen, cc)
-            judge = Judge(observed, path, partial(_text, base, path), progress, count, threads)
+        for way in ways:
+            base = _base(run, observed, way, chosen, cc)
+            judge = Judge(observed, way, partial(_text, base, way), progress, count, threads)
             judged = judge.judged()
             tried.append((judged[0].distance, guess if senders else None, base, judge, judged))
             count = judge.count

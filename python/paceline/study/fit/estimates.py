@@ -54,7 +54,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Back:
-    """A return path that drops ACKs: the time that it takes for each, and their wait if it is full.
+    """A return path that drops ACKs: the time for each, and the wait of an ACK if it is full.
 
     The wait is a part of each round trip's, and at most this: a queue of the forward path that
     never becomes empty adds to it. In seconds.

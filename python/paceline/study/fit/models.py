@@ -157,7 +157,7 @@ def models(observed: Observed, path: Path) -> list[Model]:
     # A queue that was never observed may have any size.
     sizes = [backlog] if backlog else [bdp * part for part in (0.5, 1, 2, 4)]
     if path.back is not None and backlog:
-        # A part of each wait is that of the ACKs, some of which are larger.
+        # ACKs wait for a part of each RTT, and longer at times: the queue may also be smaller.
         most = max(backlog - path.back.wait * fastest / 8, 0.0)
         sizes = [most * share for share in (1.0, 0.5, 0.25)]
     sizes = [max(size, 2 * packet) for size in sizes]

@@ -32,9 +32,8 @@ def paths(observed: Observed, path: Path, interval: float) -> list[Path]:
     """
     waits = observed.waits[round(_BEGIN * len(observed.waits)) :]
     waits = waits[np.isfinite(waits)]
-    if not len(waits):
-        return [path]
-    back = Back(interval, float(np.quantile(waits, _FULL)), observed.header)
+    wait = float(np.quantile(waits, _FULL)) if len(waits) else interval
+    back = Back(interval, wait, observed.header)
     # The base RTT has the transmission of an ACK in it.
     rtt = path.rtt
     value, low, high = (
