@@ -30,6 +30,9 @@ from paceline.study.conformance.packets import (
     ordered,
 )
 
+sys.path.insert(0, str(Path(__file__).parent / "peers"))
+from judged import BBR3, RULES
+
 if TYPE_CHECKING:
     from conftest import Command
 
@@ -59,6 +62,12 @@ def test_the_drafts_bbr_keeps_to_what_its_shadow_allows(path: Path) -> None:
     assert judged.having("broken") == []
     assert judged.verdict == "fits"
     assert (agreement(run, 0, judged) or 0) > 0.98
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_judged_leaves_out_is_in_the_source_once(rule: str) -> None:
+    name, old, _ = RULES[rule]
+    assert (ROOT / BBR3 / name).read_text().count(old) == 1
 
 
 @pytest.mark.parametrize("cc", SHADOWS)

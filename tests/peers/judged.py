@@ -67,6 +67,8 @@ DEFECTS: dict[str, tuple[float | str, ...]] = {
     "probe_wait": ("500 ms", "5 s"),
     "probe_wait_random": ("0 s", "4 s"),
 }
+#: The controller's sources.
+BBR3 = "crates/congestion/src/bbr3"
 #: Rules of the draft: the file, what stands there, and what leaves the rule out.
 RULES = {
     "round counting": (
@@ -102,8 +104,8 @@ RULES = {
     ),
     "the pace that Startup keeps": (
         "control.rs",
-        "(self.full_bw_reached || rate > self.pacing_rate)",
-        "(LEFT_OUT || self.full_bw_reached || rate > self.pacing_rate)",
+        "let applies = self.full_bw_reached ||",
+        "let applies = LEFT_OUT || self.full_bw_reached ||",
     ),
     "the short-term model's reset": (
         "probe_bw.rs",
@@ -127,8 +129,8 @@ RULES = {
     ),
     "inflight_longterm's cut": (
         "loss.rs",
-        "if !loss.packet.app_limited {",
-        "if !loss.packet.app_limited && !LEFT_OUT {",
+        "if !app_limited {",
+        "if !app_limited && !LEFT_OUT {",
     ),
     "Startup's end by losses": (
         "loss.rs",
@@ -238,11 +240,10 @@ def _without_rules(texts: dict[str, str]) -> Flawed:
     root = Path(__file__).parents[2]
     with tempfile.TemporaryDirectory() as place:
         subprocess.run(["git", "clone", "-q", root, place], check=True)
-        sources = Path(place, "crates/congestion/src")
-        library = sources / "lib.rs"
+        library = Path(place, "crates/congestion/src/lib.rs")
         library.write_text(library.read_text().replace("#![no_std]\n", ""))
         for rule, (name, old, new) in RULES.items():
-            source = sources / "bbr3" / name
+            source = Path(place, BBR3, name)
             text = source.read_text()
             if text.count(old) != 1:
                 sys.exit(f"{name} has {text.count(old)} of what {rule} replaces: {old}")
