@@ -255,6 +255,10 @@ def test_options_that_a_kernel_does_not_take(
             'return = { rate = "1 Gbit/s", queue.size = "9 kB" }',
             "the machine runs no faster than 400 Mbit/s",
         ),
+        (
+            'return = { rate = "9 kbit/s", queue.size = "9 kB" }',
+            "the machine runs no slower than 10 kbit/s",
+        ),
     ],
 )
 def test_what_queues_of_a_kernel_cannot_do_is_refused(
