@@ -16,6 +16,7 @@ import paceline
 from captures import Capture
 from conftest import Command
 from fitting import Compared, FitResult, capture, draw, find
+from paceline.cli.verbs.fit import described
 from paceline.quantities import duration_ns, exact_time
 from paceline.reading import toml
 from paceline.study import fit as study
@@ -304,11 +305,16 @@ def test_a_slow_return_path_that_drops_acks_is_recognised(tmp_path: Path) -> Non
         assert int(path["return"]["queue"]["size"].removesuffix(" packets")) in range(45, 60)
         assert fitted.rtt.value == pytest.approx(0.04, rel=0.02)
         assert fitted.judged[0].distance < 0.15
+        answer = described("run", None, fitted)
+        assert answer["return_rate_bps"] == pytest.approx(200e3, rel=0.01)
+        assert f"{answer['return_queue_packets']} packets" == path["return"]["queue"]["size"]
 
 
 def test_a_return_path_that_is_not_recognised_is_not_in_the_scenario() -> None:
     fitted = study.fit(paceline.run(SLOW, overrides={"flows.0.cc": "bbr3"}))
     assert fitted.path.back is None
+    answer = described("run", None, fitted)
+    assert (answer["return_rate_bps"], answer["return_queue_packets"]) == (None, None)
     assert "return" not in tomllib.loads(fitted.text)["path"]
 
 

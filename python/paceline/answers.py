@@ -735,6 +735,10 @@ class Fit(TypedDict):
     """From here to `queue_high_bytes` is a 95 % interval."""
     queue_high_bytes: float | None
     """Null if the queue was never seen full."""
+    return_rate_bps: float | None
+    """Null if the ACKs show no slow return path."""
+    return_queue_packets: int | None
+    """At most so many ACKs wait for it; null likewise."""
     loss: str
     """`none`, `droptail`, `random`, `droptail+random`, `policer`, `codel`, `fq_codel` or `pie`."""
     parameters: dict[str, FittedParameter]

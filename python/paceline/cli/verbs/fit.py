@@ -80,6 +80,7 @@ def fit(
 def described(record: str, place: Path | None, fitted: study.Fit) -> answers.Fit:
     """Return what `--json` says of a fitted path."""
     best, size, rtt = fitted.judged[0], fitted.size, fitted.rtt * 1e9
+    back = fitted.path.back
     return {
         "run": record,
         "scenario": None if place is None else str(place),
@@ -98,6 +99,8 @@ def described(record: str, place: Path | None, fitted: study.Fit) -> answers.Fit
         "queue_bytes": size.value,
         "queue_low_bytes": size.low,
         "queue_high_bytes": size.high,
+        "return_rate_bps": None if back is None else back.rate,
+        "return_queue_packets": None if back is None else back.packets,
         "loss": best.model.name,
         "parameters": {
             name: {"value": one.value, "low": one.low, "high": one.high}
