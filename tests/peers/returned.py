@@ -59,6 +59,7 @@ def scenario(cell: Cell, side: str, *, alone: str = "") -> str:
         # A kernel's CoDel, FQ-CoDel and PIE count packets, whatever their size.
         size = f"{max(rate * RTT_MS // (8 * 1500), 1)} packets"
     hosts = HOSTS if side == "sim" else ""
+    aqm = ", total_backlog = true" if kind == "fq_codel" and side == "sim" else ""
     cc = RENO if cell["cc"] == "reno" and side == "sim" else f'"{cell["cc"]}"'
     down = f'[[flows]]\ncc = {cc}\nlabel = "down"\n{hosts}'
     up = f'[[flows]]\ncc = {cc}\nlabel = "up"\ndirection = "up"\n{hosts}'
@@ -67,7 +68,7 @@ def scenario(cell: Cell, side: str, *, alone: str = "") -> str:
         f'schema = 1\nrun = {{ duration = "60 s", sample_interval = "20 ms" }}\n'
         f'[path]\nrate = "{DOWN_MBPS} Mbit/s"\nrtt = "{RTT_MS} ms"\nqueue.size = "1 bdp"\n'
         f'[path.return]\nrate = "{rate} kbit/s"\nloss = "{cell["loss"]} %"\n'
-        f'queue = {{ kind = "{kind}", size = "{size}" }}\n{flows}'
+        f'queue = {{ kind = "{kind}", size = "{size}"{aqm} }}\n{flows}'
     )
 
 

@@ -58,6 +58,7 @@ fn kinds() -> [Aqm; 4] {
             ecn: true,
             flows: 4,
             quantum: Bytes::new(600),
+            total_backlog: true,
         }),
         Aqm::Pie(Pie {
             target: Duration::from_millis(1),

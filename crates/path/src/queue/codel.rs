@@ -73,15 +73,17 @@ impl CodelState {
         from + Duration::from_nanos(interval as u64)
     }
 
-    /// Section 5.5: the next packet that is not dropped.
+    /// Section 5.5: the next packet that is not dropped. `beside` bytes wait in other queues and
+    /// count towards the backlog.
     pub(super) fn dequeue<P: Packet>(
         &mut self,
         codel: &Codel,
         queue: &mut Fifo<P>,
+        beside: u64,
         now: Instant,
         sink: &mut Sink<'_, P>,
     ) -> Option<P> {
-        let (mut head, mut ok_to_drop) = self.take(codel, queue, now);
+        let (mut head, mut ok_to_drop) = self.take(codel, queue, beside, now);
         if self.dropping {
             // The sojourn time is below the target: leave the dropping state.
             self.dropping = ok_to_drop;
@@ -93,7 +95,7 @@ impl CodelState {
                     return Some(packet);
                 }
                 sink.drop(now, packet, DropCause::Early);
-                (head, ok_to_drop) = self.take(codel, queue, now);
+                (head, ok_to_drop) = self.take(codel, queue, beside, now);
                 match ok_to_drop {
                     true => self.drop_next = self.control_law(codel, self.drop_next),
                     false => self.dropping = false,
@@ -106,7 +108,7 @@ impl CodelState {
                 head = Some(Waiting { packet, since: now });
             } else {
                 sink.drop(now, packet, DropCause::Early);
-                (head, _) = self.take(codel, queue, now);
+                (head, _) = self.take(codel, queue, beside, now);
             }
             self.dropping = true;
             // Start at the rate that controlled the queue last time, if that was recent.
@@ -125,6 +127,7 @@ impl CodelState {
         &mut self,
         codel: &Codel,
         queue: &mut Fifo<P>,
+        beside: u64,
         now: Instant,
     ) -> (Option<Waiting<P>>, bool) {
         let Some(head) = queue.pop() else {
@@ -132,7 +135,7 @@ impl CodelState {
             return (None, false);
         };
         let sojourn = now.since(head.since);
-        if sojourn < codel.target || queue.bytes() <= self.max_packet {
+        if sojourn < codel.target || queue.bytes() + beside <= self.max_packet {
             self.first_above = None;
             return (Some(head), false);
         }
@@ -172,7 +175,8 @@ impl<P: Packet> Discipline<P> for CodelQueue<P> {
     }
 
     fn dequeue(&mut self, now: Instant, sink: &mut Sink<'_, P>) -> Option<P> {
-        self.state.dequeue(&self.codel, &mut self.fifo, now, sink)
+        self.state
+            .dequeue(&self.codel, &mut self.fifo, 0, now, sink)
     }
 
     fn bytes(&self) -> u64 {

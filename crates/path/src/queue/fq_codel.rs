@@ -22,6 +22,9 @@ parameters! {
         flows: Count(1, 65_536) = 1024;
         /// Bytes that a queue may send per round.
         quantum: Bytes(MIN_MTU.get(), MAX_MTU.get()) = Bytes::new(1514);
+        /// Whether CoDel drops nothing while at most one packet waits in all queues, as in Linux,
+        /// and not in its own queue, as in section 4.2.
+        total_backlog: Flag = false;
     }
 }
 
@@ -46,8 +49,9 @@ impl FqCodel {
 
 /// The queues, and whose turn it is.
 pub(crate) struct FqCodelQueue<P> {
-    /// CoDel of each queue. Its backlog is that of this queue, not of all queues as in Linux.
+    /// CoDel of each queue.
     codel: Codel,
+    total_backlog: bool,
     /// The quantum: bytes that a queue may send per round (section 5.2.4).
     quantum: u32,
     /// Section 5.2.5; a seeded hash spreads flows over them (section 4.1).
@@ -78,6 +82,7 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
                 interval: options.interval,
                 ecn: options.ecn,
             },
+            total_backlog: options.total_backlog,
             quantum: u32::try_from(options.quantum.get()).unwrap_or(u32::MAX),
             queues: (0..options.flows.max(1)).map(queue).collect(),
             new: VecDeque::new(),
@@ -131,8 +136,14 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
                 continue;
             }
             let (bytes, packets) = (queue.fifo.bytes(), queue.fifo.packets());
+            let beside = match self.total_backlog {
+                true => self.bytes - bytes,
+                false => 0,
+            };
             let codel = &self.codel;
-            let packet = queue.codel.dequeue(codel, &mut queue.fifo, now, sink);
+            let packet = queue
+                .codel
+                .dequeue(codel, &mut queue.fifo, beside, now, sink);
             self.bytes -= bytes - queue.fifo.bytes();
             self.packets -= packets - queue.fifo.packets();
             match packet {
@@ -320,6 +331,39 @@ mod tests {
         assert!(!discarded.dropped.is_empty());
         assert!(discarded.numbers().iter().all(|flow| *flow == 1));
         assert!(discarded.dropped[0].0 > ms(105) && discarded.dropped[0].0 < ms(120));
+    }
+
+    /// By hand: flow 2's only packet waits 10 ms each time, above the target from 10 ms on, so an
+    /// interval is over at 110 ms. Of flow 1, `others` packets wait beside it.
+    #[test]
+    fn the_total_backlog_is_that_of_all_queues() {
+        for (total_backlog, others, expected) in [
+            (false, 2, vec![]),
+            (true, 1, vec![]),
+            (true, 2, vec![(ms(110), 200)]),
+        ] {
+            let options = FqCodel {
+                ecn: false,
+                quantum: Bytes::new(1500),
+                total_backlog,
+                ..FqCodel::default()
+            };
+            let (mut queue, mut discarded) =
+                (FqCodelQueue::new(options, &SITE, 1), Discarded::new());
+            offer(&mut queue, &mut discarded, 0, 2, &[1500]);
+            offer(&mut queue, &mut discarded, 0, 1, &vec![1500; others]);
+            for turn in 1..=11 {
+                for flow in [2, 1] {
+                    queue.dequeue(ms(turn * 10), &mut discarded.sink());
+                    offer(&mut queue, &mut discarded, turn * 10, flow, &[1500]);
+                }
+            }
+            let dropped = discarded.dropped.iter();
+            let dropped: Vec<_> = dropped
+                .map(|(at, packet, _)| (*at, packet.number))
+                .collect();
+            assert_eq!(dropped, expected, "{total_backlog}, {others}");
+        }
     }
 
     #[test]
