@@ -46,6 +46,8 @@ struct Way {
     shortest: Duration,
     /// The least time between two arrivals: what the link takes to transmit one.
     spacing: Duration,
+    /// How long the latest ACK took, if that is known; zero otherwise.
+    returned: Duration,
 }
 
 impl Default for ReceiveWindow {
@@ -63,6 +65,7 @@ impl Default for ReceiveWindow {
                 smoothed: Duration::ZERO,
                 shortest: Duration::MAX,
                 spacing: Duration::MAX,
+                returned: Duration::ZERO,
             },
         }
     }
@@ -78,6 +81,7 @@ impl Way {
             // The others of the first flight, and those sent within a tick of the timestamps, echo a
             // time again.
             if sent.since(self.sent) >= TICK && sent.since(self.first) >= self.rtt() {
+                let way = way + self.waited();
                 self.smoothed = self.smoothed - self.smoothed / 8 + way / 8;
                 self.sent = sent;
             }
@@ -86,12 +90,17 @@ impl Way {
         self.latest = now;
     }
 
-    /// How long an ACK takes: it is short, so it takes no time to transmit.
+    /// How long an ACK takes that does not wait: it is short, so it takes no time to transmit.
     fn back(&self) -> Duration {
         match self.spacing {
             Duration::MAX => self.shortest,
             spacing => self.shortest - spacing.min(self.shortest),
         }
+    }
+
+    /// How much longer the latest ACK took.
+    fn waited(&self) -> Duration {
+        self.returned - self.back().min(self.returned)
     }
 
     /// `rcv_rtt_est`. The timestamp option tells a receiver when the ACK was sent that released a
@@ -102,6 +111,11 @@ impl Way {
 }
 
 impl ReceiveWindow {
+    /// An ACK has reached the sender after so long.
+    pub(crate) fn on_returned(&mut self, delay: Duration) {
+        self.way.returned = delay;
+    }
+
     /// The window with so many bytes held out of order. Their buffers share headers, so they take
     /// hardly more memory than the data.
     pub(crate) fn offers(&self, out_of_order: u64) -> u64 {
@@ -217,6 +231,19 @@ mod tests {
         assert_eq!(window.offers(0), 64_240);
         assert_eq!(window.offers(20 * 1448), 81_920 - 20 * 905);
         assert_eq!(window.offers(1 << 40), 0);
+    }
+
+    /// By hand: two packets 100 us apart, so an ACK takes 9.9 ms, and one takes 80 ms more. The
+    /// smoothed 10 ms then go an eighth of the way to 10 + 80.
+    #[test]
+    fn the_rtt_has_the_wait_of_acks_in_it() {
+        let mut way = ReceiveWindow::default().way;
+        let micros = |micros: u64| Instant::from_nanos(micros * 1000);
+        way.on_segment(micros(10_000), micros(0));
+        way.on_segment(micros(10_100), micros(0));
+        way.returned = Duration::from_micros(89_900);
+        way.on_segment(micros(130_000), micros(120_000));
+        assert_eq!(way.rtt(), Duration::from_micros(20_000 + 9_900));
     }
 
     /// The RTT is that of the first of a flight, and then of one in each millisecond.

@@ -149,6 +149,15 @@ impl Receiver {
         }
     }
 
+    /// An acknowledgment has reached the sender `delay` after it was sent. A receiver reads that from
+    /// the timestamps of later segments; the growth of the window needs it where acknowledgments
+    /// wait.
+    pub fn on_returned(&mut self, delay: Duration) {
+        if let Some(growth) = &mut self.growth {
+            growth.on_returned(delay);
+        }
+    }
+
     /// The acknowledgment to send before an arriving segment is processed. Where the segment ends a
     /// series of marked or unmarked ones, that series is acknowledged separately (RFC 8257 section
     /// 3.2); and a waiting acknowledgment is sent before the segment would push a range out of it.

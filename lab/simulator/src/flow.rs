@@ -282,6 +282,14 @@ impl Flow {
         reply
     }
 
+    /// The sender has taken an acknowledgment that was sent at that time. Only links make it wait.
+    #[inline(always)]
+    pub fn returned(&mut self, now: Instant, sent: Instant) {
+        if !self.plan.back.is_empty() {
+            self.receiver.on_returned(now.since(sent));
+        }
+    }
+
     /// The receiver's timer.
     #[inline]
     pub fn on_receiver_timer(&mut self, now: Instant) -> Option<Acknowledgment> {

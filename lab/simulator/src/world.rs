@@ -77,10 +77,12 @@ fn acknowledge(now: Instant, journal: &mut Journal, flow: &mut Flow, head: &Head
                 journal.acknowledged(now, flow.id, &ack.with(SackBlocks::default()));
             }
             sender.on_plain_ack(now, ack);
+            flow.returned(now, ack.sent);
         }
         (Head::Other(Reply::Ack(ack)), Stage::Open(sender)) => {
             journal.acknowledged(now, flow.id, ack);
             sender.on_ack(now, ack);
+            flow.returned(now, ack.sent);
         }
         _ => return false,
     }

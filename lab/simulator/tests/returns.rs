@@ -118,6 +118,23 @@ fn the_rate_of_acks_limits_a_download() {
     assert!(count(&short, "ack_lost_packets") > 1000);
 }
 
+/// ACKs wait for up to two seconds, and a receive window that follows the data of a round trip has to
+/// follow that of so long a one.
+#[test]
+fn the_receive_window_follows_a_round_trip_in_which_acks_wait() {
+    let flow = RENO.to_owned() + "ack = \"linux\"\n";
+    let slow = with(
+        "rate = \"200 kbit/s\"\nqueue.size = \"1000 packets\"",
+        &flow,
+    );
+    let most = ints(&run(&slow, 1), "samples", "in_flight_bytes", None);
+    assert!(
+        most.iter().max() > Some(&1_500_000),
+        "{:?}",
+        most.iter().max()
+    );
+}
+
 #[test]
 fn lost_acks_are_counted_by_cause_and_flow() {
     let flows = format!("{RENO}{RENO}");
