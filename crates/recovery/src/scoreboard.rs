@@ -41,6 +41,11 @@ impl Outstanding {
         self.seq.saturating_add(self.len())
     }
 
+    /// Sent once, and in flight.
+    fn is_original(&self) -> bool {
+        self.out && !self.retransmitted
+    }
+
     /// Lost, and not retransmitted yet.
     pub(crate) fn waits(&self) -> bool {
         self.lost && !self.out && !self.sacked
@@ -57,7 +62,7 @@ pub(crate) struct LostTransmission {
     pub number: u64,
 }
 
-/// Segments acknowledged in order that were sent only once.
+/// Segments delivered one after another that were sent only once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckedSpan {
     /// When the first was sent.
@@ -346,13 +351,6 @@ impl Scoreboard {
         if block.start >= block.end || block.end > self.nxt || block.end <= self.una {
             return;
         }
-        if !self.sack_more(block, fresh) {
-            self.sack_any(block, fresh);
-        }
-    }
-
-    #[inline]
-    fn sack_any(&mut self, block: Block, fresh: &mut Vec<Block>) {
         let start = self.index_from(block.start.max(self.una));
         let end = self.index_from(block.end);
         // A block that ends inside a segment does not cover it.
@@ -367,30 +365,44 @@ impl Scoreboard {
             .insert(Block { start, end }, |part| fresh.push(part));
     }
 
-    /// The short form of [`Self::sack`] where the block is the highest range and a few segments more.
+    /// The highest range that is SACKed grows by `part`, of segments that were sent once and are in
+    /// flight: [`Self::sack`] and [`Self::mark_sacked`] in one. None, and nothing is done, for any other
+    /// part.
     #[inline]
-    fn sack_more(&mut self, block: Block, fresh: &mut Vec<Block>) -> bool {
-        const FEW: u64 = 4;
-        let Some(&Block { start, end }) = self.sacked.last() else {
-            return false;
-        };
-        if self.get(start).is_none_or(|first| first.seq != block.start) {
-            return false;
+    pub(crate) fn sack_span(&mut self, part: Block) -> Option<AckedSpan> {
+        let end = self.sacked.last()?.end;
+        let offset = self.offset(end)?;
+        let first = self.segments.get(offset)?;
+        if part.end > self.nxt || part.start != first.seq {
+            return None;
         }
-        let covered = |index: &u64| self.get(*index).is_some_and(|next| next.end() <= block.end);
-        let more = (end..=end + FEW).take_while(covered).count() as u64;
-        if more > FEW {
-            return false;
+        let earliest = first.packet.send_time;
+        let mut count = 0;
+        while let Some(segment) = self.segments.get(offset + count)
+            && segment.end() <= part.end
+        {
+            if !segment.is_original() {
+                return None;
+            }
+            count += 1;
         }
-        if more > 0 {
-            let part = Block {
-                start: end,
-                end: end + more,
-            };
-            self.sacked.extend_last(part.end);
-            fresh.push(part);
+        let last = *self.segments.get(offset + count.checked_sub(1)?)?;
+        for offset in offset..offset + count {
+            if let Some(segment) = self.segments.get_mut(offset) {
+                segment.sacked = true;
+                segment.out = false;
+            }
         }
-        true
+        let bytes = last.end() - part.start;
+        self.sacked.extend_last(end + count as u64);
+        self.sacked_count += count as u64;
+        self.sacked_bytes += bytes;
+        self.in_flight -= bytes;
+        Some(AckedSpan {
+            earliest,
+            last,
+            bytes,
+        })
     }
 
     /// The index of the first segment that begins at `seq` or later.
@@ -437,7 +449,7 @@ impl Scoreboard {
     fn oldest_original(&mut self) -> Option<InFlight> {
         self.original = self.original.max(self.first);
         while let Some(segment) = self.get(self.original) {
-            if segment.out && !segment.retransmitted {
+            if segment.is_original() {
                 return Some(InFlight::of(self.original, segment));
             }
             self.original += 1;

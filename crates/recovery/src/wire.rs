@@ -88,6 +88,22 @@ impl SackBlocks {
             .unwrap_or(&[])
     }
 
+    /// By what the first range has grown, if that is all that distinguishes them from an option
+    /// `before`.
+    #[inline]
+    pub(crate) fn growth_since(&self, before: &Self) -> Option<Block> {
+        let ([first, others @ ..], [known, rest @ ..]) = (self.as_slice(), before.as_slice())
+        else {
+            return None;
+        };
+        let grows = first.start == known.start && first.end > known.end;
+        let rest_is_known = others == rest && !self.dsack && !before.dsack;
+        (grows && rest_is_known).then_some(Block {
+            start: known.end,
+            end: first.end,
+        })
+    }
+
     /// Whether there is no range.
     pub const fn is_empty(&self) -> bool {
         self.len == 0

@@ -111,7 +111,11 @@ impl<C: Controller> Sender<C> {
     /// An acknowledgment arrived. One of data never sent is ignored.
     #[inline]
     pub fn on_ack(&mut self, now: Instant, ack: &Acknowledgment) {
-        if !(ack.blocks.is_empty() && self.advance(now, ack)) {
+        let taken = match ack.blocks.is_empty() {
+            true => self.advance(now, ack),
+            false => self.extend(now, ack),
+        };
+        if !taken {
             self.process(now, ack);
         }
     }
@@ -159,17 +163,54 @@ impl<C: Controller> Sender<C> {
         in_order && settled && no_mark && self.config.recovery.has_rack() && !self.config.ets
     }
 
-    /// The short form of [`Self::process`] for an acknowledgment that [is plain](Self::is_plain) and
-    /// advances by a whole segment; the remaining steps would do nothing. False, and nothing is
-    /// done, for any other.
+    /// By what the highest range has grown, if an acknowledgment says nothing else.
+    #[inline]
+    pub(crate) fn extension(&self, ack: &Acknowledgment) -> Option<Block> {
+        let una = self.board.una();
+        let goes_on = match self.state {
+            CaState::Disorder => true,
+            CaState::Recovery => una < self.recovery_point,
+            _ => false,
+        };
+        let by_time = self.config.recovery.has_rack() && self.config.recovery != Recovery::Linux;
+        let settled = !self.tlp.is_probing() && self.marks.reports_none(ack);
+        if !(goes_on && by_time && settled && ack.ack == una) || self.config.ets {
+            return None;
+        }
+        let part = ack.blocks.growth_since(&self.known)?;
+        (self.rack.fack() <= part.start).then_some(part)
+    }
+
+    /// The short form of [`Self::process`] for an acknowledgment that [is plain](Self::is_plain).
     #[inline(always)]
     fn advance<R>(&mut self, now: Instant, ack: &Acknowledgment<R>) -> bool {
-        if ack.ack > self.board.nxt() || !self.is_plain(ack) {
-            return false;
+        ack.ack <= self.board.nxt() && self.is_plain(ack) && self.take_span(now, ack, None)
+    }
+
+    /// The same for an [extension](Self::extension).
+    #[inline(never)]
+    fn extend(&mut self, now: Instant, ack: &Acknowledgment) -> bool {
+        let part = self.extension(ack);
+        let taken = part.is_some() && self.take_span(now, ack, part);
+        if taken {
+            self.known = ack.blocks;
         }
+        taken
+    }
+
+    /// Takes an acknowledgment that covers whole segments, or SACKs a `part` of them, and says nothing
+    /// else: they were sent once and are in flight, and the remaining steps of [`Self::process`] would
+    /// do nothing. False, and nothing is done, for any other.
+    #[inline(always)]
+    fn take_span<R>(&mut self, now: Instant, ack: &Acknowledgment<R>, part: Option<Block>) -> bool {
         let dry = self.is_running_dry();
         let before = self.before(ack);
-        let Some(span) = self.board.pop_acked_span(ack.ack) else {
+        let unsacked = self.board.nxt() - before.una - self.board.sacked_bytes();
+        let span = match part {
+            None => self.board.pop_acked_span(ack.ack),
+            Some(part) => self.board.sack_span(part),
+        };
+        let Some(span) = span else {
             return false;
         };
         if dry {
@@ -181,31 +222,38 @@ impl<C: Controller> Sender<C> {
         let (una, nxt) = (self.board.una(), self.board.nxt());
         let (fack, min_rtt) = (self.rack.fack(), self.rtt.min());
         let delivered = Delivered {
-            number: span.last.number,
-            sent: span.last.packet.send_time,
-            end: una,
             retransmitted: false,
+            ..Delivered::of(&span.last)
         };
-        self.rack
-            .on_delivered(now, &delivered, fack, Some(ack.ts_echo), min_rtt);
+        self.rack.on_delivered(now, &delivered, fack, None, min_rtt);
         let times = SendTimes {
             earliest: span.earliest,
-            latest: delivered.sent,
+            latest: span.last.packet.send_time,
         };
         let rtt = self.measure(now - ack.stack, times);
         self.rack.on_ack(una, nxt, false, false);
         self.sample = self
             .delivery
             .sample_in_order(now, Bytes::new(span.bytes), &span.last.packet);
+        let advanced = part.is_none();
+        let mut lost = 0;
+        if !advanced {
+            lost = self.detect_by_time(now, false);
+            self.sample.lost += Bytes::new(lost);
+            self.enter_recovery(now, unsacked);
+            if let Some(prr) = &mut self.prr {
+                prr.on_ack(span.bytes, self.board.in_flight(), false);
+            }
+        }
         let news = News {
             delivered: span.bytes,
-            lost: 0,
+            lost,
             marked: 0,
             rtt: Some(rtt),
             network_rtt: Some(rtt),
             receiver_delay: None,
-            advanced: true,
-            restarts: true,
+            advanced,
+            restarts: advanced || self.board.first_sent_after(times.earliest),
         };
         self.pass_ack(now, ack, &before, &news);
         self.arm(now, &before, &news);

@@ -145,10 +145,10 @@ proptest! {
         prop_assert_eq!(world.sender.in_flight(), Bytes::ZERO);
     }
 
-    /// Whatever came before, the fast path of a plain acknowledgment gives the same result as the
-    /// general path.
+    /// Whatever came before, the short paths of acknowledgments give the same result as the general
+    /// one.
     #[test]
-    fn a_plain_acknowledgment_may_go_the_short_way(
+    fn an_acknowledgment_may_go_the_short_way(
         controller in controller(),
         config in config(),
         data in prop::collection::vec(delays(), 1..60),
@@ -209,6 +209,20 @@ proptest! {
         prop_assert!(world.run(at(10_000_000)));
         prop_assert!(world.plain > 0);
         prop_assert_eq!(world.plain, world.acks_taken);
+    }
+
+    /// Behind one loss, all acknowledgments but the first and the last two say only that one range
+    /// has grown.
+    #[test]
+    fn behind_a_loss_the_highest_range_grows_the_short_way(segments in 10_u64..80, rtt in 1_u64..100) {
+        let delay = || vec![Duration::from_millis(rtt)];
+        let data = |number, _: &_| if number == segments { vec![] } else { delay() };
+        let mut world = World::new(Window::new(segments), data, |_, _: &_| delay());
+        world.compares = true;
+        world.sender.write(Instant::ZERO, 400 * u64::from(MSS));
+        world.sender.close();
+        prop_assert!(world.run(at(10_000_000)));
+        prop_assert!(world.extensions + 3 >= segments, "{} of {}", world.extensions, segments);
     }
 
     /// However long and badly the network has failed: once it works, the flow makes progress within

@@ -158,10 +158,11 @@ pub(super) struct World<D, A> {
     wire: BTreeMap<(Instant, u64), Packet>,
     count: u64,
     acks_sent: u64,
-    /// Acknowledgments that the sender has processed, and how many of them were plain.
+    /// Acknowledgments that the sender has processed, and how many of them were plain or extensions.
     pub acks_taken: u64,
     pub plain: u64,
-    /// Whether both paths of a plain one are compared.
+    pub extensions: u64,
+    /// Whether both paths of these are compared.
     pub compares: bool,
 }
 
@@ -189,6 +190,7 @@ where
             acks_sent: 0,
             acks_taken: 0,
             plain: 0,
+            extensions: 0,
             compares: false,
         }
     }
@@ -208,13 +210,15 @@ where
         }
     }
 
-    /// An acknowledgment arrives. If both paths are compared, the fast path of a plain one must
-    /// give the same result as the general path.
+    /// An acknowledgment arrives. If both paths are compared, the short one must give the same result
+    /// as the general one.
     fn acknowledge(&mut self, ack: &Acknowledgment) {
         let plain = ack.blocks.is_empty() && self.sender.is_plain(ack);
+        let extends = self.sender.extension(ack).is_some();
         self.plain += u64::from(plain);
+        self.extensions += u64::from(extends);
         self.acks_taken += 1;
-        let general = (self.compares && plain).then(|| {
+        let general = (self.compares && (plain || extends)).then(|| {
             let mut general = self.sender.clone();
             general.process(self.now, ack);
             general
@@ -222,11 +226,10 @@ where
         self.sender.on_ack(self.now, ack);
         if let Some(general) = general {
             assert_eq!(self.sender.state(), general.state());
-            let events = |sender: &Sender<Window>| {
-                let controller = sender.controller();
-                format!("{} {:?}", controller.events.len(), controller.acks.last())
-            };
-            assert_eq!(events(&self.sender), events(&general));
+            let (short, general) = (self.sender.controller(), general.controller());
+            assert_eq!(short.events, general.events);
+            let last = |controller: &Window| format!("{:?}", controller.acks.last());
+            assert_eq!(last(short), last(general));
         }
     }
 
