@@ -334,18 +334,18 @@ impl Receiver {
 
     #[inline]
     fn acknowledge(&mut self, now: Instant, duplicate: Option<(u64, u64)>) -> Acknowledgment {
-        let mut ack = self.plain_ack(now).with(SackBlocks::default());
+        let mut blocks = SackBlocks::default();
         if let Some((start, end)) = duplicate {
-            ack.blocks.dsack = true;
-            ack.blocks.push(Block { start, end });
+            blocks.dsack = true;
+            blocks.push(Block { start, end });
         }
         if !self.out_of_order.is_empty() {
             for block in self.recent.iter().filter(|block| block.start > self.next) {
-                ack.blocks.push(*block);
+                blocks.push(*block);
             }
         }
-        ack.blocks.truncate(self.config.sack_blocks);
-        ack
+        blocks.truncate(self.config.sack_blocks);
+        self.plain_ack(now).with(blocks)
     }
 
     /// The acknowledgment, without the ranges that it reports.
