@@ -504,7 +504,7 @@ pub(crate) fn each_flow(scenario: &Scenario) -> impl Iterator<Item = usize> {
 }
 
 /// A packet leaves its sender: for the first link, or for the host before it.
-#[inline]
+#[inline(always)]
 pub(crate) fn offer(
     now: Instant,
     host: Option<&mut Host>,

@@ -229,12 +229,14 @@ impl<C: Controller> Sender<C> {
             && !self.board.is_empty()
     }
 
+    // Always inlined, as is the next one, and [`Self::next_timer`]: a call costs more than most of its work.
+    #[inline(always)]
     pub(super) fn arm_probe(&mut self, now: Instant) {
         self.arm_probe_before(now, self.rto);
     }
 
     /// Arms the probe's timer, no later than the retransmission timer at `rto`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm_probe_before(&mut self, now: Instant, rto: Option<Instant>) {
         if self.can_probe() {
             let single = (self.board.len() == 1).then_some(self.config.max_ack_delay);
@@ -271,6 +273,7 @@ impl<C: Controller> Sender<C> {
 
     /// The earliest timer: retransmission, probe, reordering, or the pacer's release if something
     /// waits for it alone. It may be in the past.
+    #[inline(always)]
     pub fn next_timer(&self) -> Option<Instant> {
         if self.urgent != Urgent::Nothing {
             return Some(Instant::ZERO);
