@@ -472,12 +472,11 @@ queue.size = "1 bdp"
 rate = "1 Mbit/s"
 queue = { kind = "fq_codel", size = "100 packets" }
 """
-    reno = {"sim": '{ name = "reno", after_idle = "halve", abc_limit = 1000000 }', "vm": '"reno"'}
     hosts = {"sim": 'ack = "linux"\nrecovery = "linux"\ntso_defer = true\n', "vm": ""}
     values: dict[str, list[float]] = {}
     backends: tuple[Literal["sim", "vm"], ...] = ("sim", "vm")
     for backend in backends:
-        flow = f"[[flows]]\ncc = {reno[backend]}\n{hosts[backend]}"
+        flow = f'[[flows]]\ncc = "reno-linux"\n{hosts[backend]}'
         run = paceline.run(f'{path}{flow}{flow}direction = "up"\n', backend=backend)
         both = run.summary["flows"]
         values[backend] = [one[key] for one in both for key in ("goodput_bps", "rtt_p50_ns")]

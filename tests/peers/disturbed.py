@@ -64,10 +64,9 @@ def text_of(path: drawn.Drawn, side: str, *, packets: bool = False) -> str:
         hosts = 'recovery = "linux"\nstart_jitter = "10 ms"\ntso_defer = true\n'
         text = text.replace("tso_defer = true\n", hosts)
         text = text.replace("red = { ", "red = { per_gap = true, ")
-        for name in ("reno", "dctcp"):
-            own = ", linux_rounding = true" if name == "dctcp" else ""
-            like = f'{{ name = "{name}", after_idle = "halve", abc_limit = 1000000{own} }}'
-            text = text.replace(f'cc = "{name}"', f"cc = {like}")
+        text = text.replace('cc = "reno"', 'cc = "reno-linux"')
+        like = 'name = "dctcp", after_idle = "halve", abc_limit = 1000000, linux_rounding = true'
+        text = text.replace('cc = "dctcp"', f"cc = {{ {like} }}")
     return text + ("[run.record]\npackets = true\n" if packets else "")
 
 

@@ -26,14 +26,13 @@ FACTORS: dict[str, tuple[Any, ...]] = {
     "share": (10, 30, 100),
     "loss": (0, 1, 5),
     "upload": (False, True),
-    "cc": ("reno", "cubic-linux", "bbr1", "bbr3-linux"),
+    "cc": ("reno-linux", "cubic-linux", "bbr1", "bbr3-linux"),
     "queue": ("1 bdp", "1000 packets"),
     "kind": ("droptail", "fq_codel"),
 }
 CELLS = 60
 #: What Linux's hosts do, for the simulated side.
 HOSTS = 'ack = "linux"\nrecovery = "linux"\ntso_defer = true\nstart_jitter = "10 ms"\n'
-RENO = '{ name = "reno", after_idle = "halve", abc_limit = 1000000 }'
 Cell = dict[str, Any]
 Side = Literal["sim", "vm"]
 SIDES: tuple[Side, ...] = ("sim", "vm")
@@ -54,15 +53,14 @@ def cells(seed: int) -> list[Cell]:
 def scenario(cell: Cell, side: str, *, alone: str = "") -> str:
     """Return the scenario of one side; `alone` leaves one direction only."""
     rate = DOWN_MBPS * 1000 // cell["share"]
-    kind, size = cell["kind"], cell["queue"]
+    cc, kind, size = cell["cc"], cell["kind"], cell["queue"]
     if kind != "droptail" and size == "1 bdp":
         # A kernel's CoDel, FQ-CoDel and PIE count packets, whatever their size.
         size = f"{max(rate * RTT_MS // (8 * 1500), 1)} packets"
     hosts = HOSTS if side == "sim" else ""
     aqm = ", total_backlog = true" if kind == "fq_codel" and side == "sim" else ""
-    cc = RENO if cell["cc"] == "reno" and side == "sim" else f'"{cell["cc"]}"'
-    down = f'[[flows]]\ncc = {cc}\nlabel = "down"\n{hosts}'
-    up = f'[[flows]]\ncc = {cc}\nlabel = "up"\ndirection = "up"\n{hosts}'
+    down = f'[[flows]]\ncc = "{cc}"\nlabel = "down"\n{hosts}'
+    up = f'[[flows]]\ncc = "{cc}"\nlabel = "up"\ndirection = "up"\n{hosts}'
     flows = {"": down + up, "down": down, "up": up}[alone if cell["upload"] else "down"]
     return (
         f'schema = 1\nrun = {{ duration = "60 s", sample_interval = "20 ms" }}\n'

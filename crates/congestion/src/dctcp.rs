@@ -222,7 +222,7 @@ impl Controller for Dctcp {
     }
 
     fn on_idle_restart(&mut self, _now: Instant) {
-        if self.window.restart() {
+        if self.window.restart() && !self.window.keeps_growth() {
             self.growth = Bytes::ZERO;
         }
     }

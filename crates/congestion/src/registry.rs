@@ -184,6 +184,7 @@ registry! {
     LedbatPlusPlus = crate::ledbat::LedbatPlusPlus,
     Prague = crate::prague::Prague,
     Reno = crate::reno::Reno,
+    RenoLinux = crate::linux::reno::Reno,
     Swift = crate::swift::Swift,
 }
 

@@ -6,12 +6,16 @@
 //! congestion event multiplies the window, not the flight size, and the window grows only while it
 //! is in use. Half of it is rounded to whole segments, as in Linux: half a segment more could not
 //! be sent, and would have to be acknowledged before the window grows.
+//!
+//! [`linux`](crate::linux::reno) has the defaults of Linux's.
+
+use core::marker::PhantomData;
 
 use paceline_units::{Bytes, Gain, Instant};
 
 use crate::options::Choice as _;
 use crate::state::state;
-use crate::window::{Phase, Window, by_window, window_parameters};
+use crate::window::{Phase, Settings, Window, by_window, window_parameters};
 use crate::{Ack, CaState, Config, Controller, Cue, Described, Signals, Value};
 
 window_parameters! {
@@ -20,23 +24,27 @@ window_parameters! {
     hystart = false;
 }
 
-/// The controller.
+/// The controller, with the RFCs' parameters or Linux's.
 #[derive(Clone, Debug)]
-pub struct Reno {
+pub struct Reno<P = Parameters> {
     window: Window,
     /// Data acknowledged towards the next segment (RFC 3465 section 2.1).
     bytes_acked: Bytes,
+    parameters: PhantomData<P>,
 }
 
-impl Reno {
+impl<P: Into<Settings>> Reno<P> {
     /// Makes one.
-    pub fn new(config: &Config, parameters: Parameters) -> Self {
+    pub fn new(config: &Config, parameters: P) -> Self {
         Self {
             window: Window::new(config, parameters),
             bytes_acked: Bytes::ZERO,
+            parameters: PhantomData,
         }
     }
+}
 
+impl<P> Reno<P> {
     /// RFC 5681 (4), in whole segments. Returns it without its floor of two.
     fn reduce(&mut self) -> Bytes {
         let (half, mss) = (self.window.reduced().get(), self.window.mss().get());
@@ -63,7 +71,7 @@ impl Described for Reno {
     }
 }
 
-impl Controller for Reno {
+impl<P> Controller for Reno<P> {
     fn hears_each_send(&self) -> bool {
         false
     }
@@ -90,7 +98,7 @@ impl Controller for Reno {
     }
 
     fn on_idle_restart(&mut self, _now: Instant) {
-        if self.window.restart() {
+        if self.window.restart() && !self.window.keeps_growth() {
             self.bytes_acked = Bytes::ZERO;
         }
     }
@@ -140,7 +148,7 @@ mod tests {
                 pacing,
                 ..Parameters::default()
             };
-            let needs = Reno::needs(&parameters);
+            let needs = <Reno>::needs(&parameters);
             assert_eq!((needs.marks, needs.pacing), (ecn, pacing));
         }
     }

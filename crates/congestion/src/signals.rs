@@ -191,6 +191,9 @@ mod tests {
             .filter(|recipe| recipe.check(Signals::NONE).is_ok())
             .map(|recipe| recipe.name())
             .collect();
-        assert_eq!(bare, ["cubic", "cubic-linux", "ledbat++", "reno"]);
+        assert_eq!(
+            bare,
+            ["cubic", "cubic-linux", "ledbat++", "reno", "reno-linux"]
+        );
     }
 }

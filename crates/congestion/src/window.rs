@@ -14,7 +14,7 @@ const HYSTART_L: u64 = 8;
 const HALF: Gain = Gain::from_millionths(500_000);
 const THREE_QUARTERS: Gain = Gain::from_millionths(750_000);
 /// The value of `abc_limit` with which there is none.
-const NO_LIMIT: u32 = 1_000_000;
+pub(crate) const NO_LIMIT: u32 = 1_000_000;
 /// Linux `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
 const PACING_SS_RATIO: Gain = Gain::from_millionths(2_000_000);
 const PACING_CA_RATIO: Gain = Gain::from_millionths(1_200_000);
@@ -67,7 +67,7 @@ impl Phase {
 
 /// The settings of a controller's window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     pub(crate) beta: Gain,
     pub(crate) abc_limit: u32,
     pub(crate) initial_ssthresh: Bytes,
@@ -368,6 +368,12 @@ impl Window {
             self.pace(Bytes::ZERO);
         }
         cut
+    }
+
+    /// Whether what is counted towards the next segment survives a restart, as Linux's
+    /// `snd_cwnd_cnt` does.
+    pub(crate) fn keeps_growth(&self) -> bool {
+        self.settings.after_idle == AfterIdle::Halve
     }
 
     /// Fast recovery or recovery from a timeout begins. True at the first reduction of an episode;

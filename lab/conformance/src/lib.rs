@@ -1,5 +1,5 @@
 //! Replays golden traces of Linux's BBR, CUBIC, Reno and DCTCP: feeds the same events into
-//! Paceline's `bbr1`, `bbr2`, `bbr3-linux`, `cubic-linux`, `reno` and `dctcp`, and compares every
+//! Paceline's `bbr1`, `bbr2`, `bbr3-linux`, `cubic-linux`, `reno-linux` and `dctcp`, and compares every
 //! field of the state after every event.
 //!
 //! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a folder with `v1`,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use paceline_congestion::Described;
 use paceline_congestion::dctcp::Dctcp;
+use paceline_congestion::linux::reno::Reno;
 use paceline_congestion::linux::{bbr1, bbr2, bbr3, cubic};
-use paceline_congestion::reno::Reno;
 use strum::IntoStaticStr;
 
 use crate::subject::bbr::BbrReplay;

@@ -37,6 +37,7 @@ pub fn name(cc: &str) -> &str {
     match cc {
         "bbr1" => "bbr",
         "cubic-linux" => "cubic",
+        "reno-linux" => "reno",
         "bbr3-linux" => BBR3,
         other => other,
     }

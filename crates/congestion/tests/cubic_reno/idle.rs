@@ -72,6 +72,35 @@ fn linux_halves_the_window_and_raises_the_threshold() {
     }
 }
 
+/// `reno-linux` is `reno` with Linux's options: it keeps what it has counted towards the next segment,
+/// and an ACK of many segments adds as many in slow start.
+#[test]
+fn reno_of_linux_keeps_its_count_and_has_no_limit_in_slow_start() {
+    let grown = |name| {
+        let mut flow = Flow::new(name, 10, RTT, &[]);
+        flow.ack(8 * MSS);
+        let slow_start = flow.cwnd();
+        for _ in 0..40 {
+            flow.ack(MSS);
+        }
+        flow.recover();
+        flow.ack(flow.cwnd() - MSS);
+        flow.controller.on_idle_restart(flow.now);
+        while flow.cwnd() < flow.ssthresh() {
+            flow.ack(MSS);
+        }
+        let before = flow.cwnd();
+        let acks = (1..100).find(|_| {
+            flow.ack(MSS);
+            flow.cwnd() > before
+        });
+        (slow_start / MSS, before / MSS, acks)
+    };
+    // After the second window of 26 segments, all but one of which were counted.
+    assert_eq!(grown("reno"), (12, 26, Some(26)));
+    assert_eq!(grown("reno-linux"), (18, 29, Some(1)));
+}
+
 /// A pause is no congestion event: slow start goes on as HyStart++'s, by up to eight segments for an
 /// acknowledgment, not as without it, by two.
 #[test]

@@ -1,12 +1,11 @@
 //! Plays a script to our sender in virtual time.
 
-use paceline_congestion::options::OptionValue;
 use paceline_congestion::{AnyController, Config, build};
 use paceline_recovery::{Recovery, Sender, SenderConfig};
 use paceline_units::{Bytes, Instant};
 
 use super::peer::Peer;
-use super::script::{Cc, MSS, Script};
+use super::script::{MSS, Script};
 use super::trace::Transmission;
 
 /// Our sender's transmissions, with Linux's settings and a kind of recovery with SACK; without SACK
@@ -68,12 +67,7 @@ fn sender(script: &Script, recovery: Recovery, now: Instant) -> Option<Sender<An
         },
         ..SenderConfig::default()
     };
-    let options: &[_] = match script.cc {
-        // Linux's slow start has no limit.
-        Cc::Reno => &[("abc_limit", OptionValue::Count(1_000_000))],
-        Cc::Cubic => &[],
-    };
-    let controller = build(script.cc.ours(), &controller, options).ok()?;
+    let controller = build(script.cc.ours(), &controller, &[]).ok()?;
     let rtt = Some(script.handshake_rtt());
     Some(Sender::new(config, controller, now, rtt))
 }

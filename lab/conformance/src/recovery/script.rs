@@ -89,7 +89,7 @@ impl Default for Script {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cc {
-    /// RFC 5681.
+    /// Linux's Reno: `reno-linux`.
     Reno,
     /// Linux's CUBIC: `cubic-linux`.
     Cubic,
@@ -107,7 +107,7 @@ impl Cc {
     /// Our name.
     pub const fn ours(self) -> &'static str {
         match self {
-            Self::Reno => "reno",
+            Self::Reno => "reno-linux",
             Self::Cubic => "cubic-linux",
         }
     }

@@ -7,7 +7,7 @@
 use paceline_congestion::dctcp::{self, Dctcp};
 use paceline_congestion::linux::Field;
 use paceline_congestion::linux::cubic::INFINITE_SSTHRESH;
-use paceline_congestion::reno::{self, Reno};
+use paceline_congestion::linux::reno::{self, Reno};
 use paceline_congestion::{Ack, CaState, Config, Controller, RateSample, Value, Visitor};
 use paceline_units::{Bytes, Duration, Gain, Instant};
 
@@ -41,8 +41,6 @@ impl Start for Reno {
     fn start(config: &Config, ssthresh: Bytes, _alpha: u32) -> Self {
         let parameters = reno::Parameters {
             initial_ssthresh: ssthresh,
-            // Linux has no limit (tcp_slow_start).
-            abc_limit: 1_000_000,
             ..reno::Parameters::default()
         };
         Self::new(config, parameters)

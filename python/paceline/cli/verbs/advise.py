@@ -34,6 +34,7 @@ _SET = {
     "cubic": [_SYSCTL + "cubic"],
     "cubic-linux": [_SYSCTL + "cubic"],
     "reno": [_SYSCTL + "reno"],
+    "reno-linux": [_SYSCTL + "reno"],
     "bbr1": ["sudo modprobe tcp_bbr", _SYSCTL + "bbr"],
     "bbr3": ["sudo paceline kernel load", _SYSCTL + NAME],
     "bbr3-linux": ["sudo paceline kernel load", _SYSCTL + NAME],
