@@ -37,7 +37,7 @@ BASELINES = sorted(
     (Path(__file__).parents[2] / "data/conformance/draft-ietf-ccwg-bbr").glob("b?-*.toml")
 )
 #: What a kernel's controller is.
-LINUX = {"bbr": "bbr1", "cubic": "cubic-linux", "reno": "reno"}
+LINUX = {"bbr": "bbr1", "cubic": "cubic-linux", "reno": "reno-linux"}
 #: Values of each option, below and above the draft's.
 DEFECTS: dict[str, tuple[float | str, ...]] = {
     "startup_pacing_gain": (2.0, 2.885, 3.5),

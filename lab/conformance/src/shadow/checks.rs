@@ -150,7 +150,8 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
     }
     let mut checks = judged.gains();
     checks.extend(judged.shares());
-    checks.push(judged.drained());
+    checks.push(judged.startup_least());
+    checks.push(judged.drain_least());
     checks.extend(judged.probe_rtts());
     checks.extend(judged.probes());
     checks.push(judged.overall());
@@ -165,7 +166,8 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
             Verdict::Broken if small => Some("a BDP of a few packets shows no pace"),
             _ if judged.bdp < TOLERATED => Some("a BDP of a packet or two shows no window"),
             Verdict::Broken
-                if matches!(check.id, "startup.use" | "drain.least") && !followed.is_bulk =>
+                if matches!(check.id, "startup.use" | "startup.least" | "drain.least")
+                    && !followed.is_bulk =>
             {
                 Some("the application limits the flow at times")
             }
@@ -572,37 +574,76 @@ impl Judged<'_> {
         ]
     }
 
-    /// The share that was sent in Drain of what its pace allows. If the shadow's window has room and
-    /// the flow waits, the flow's window is smaller.
-    fn drained(&self) -> Check {
+    /// Until the maximum bandwidth is that of two rounds, Startup keeps the pace of the initial window.
+    fn startup_least(&self) -> Check {
+        let first = self.followed.moments.first().map_or(0, |first| first.at);
+        let until = match self.followed.knows_rtt {
+            true => first + 2 * self.recording.min_rtt,
+            // Nobody knows the pace.
+            false => 0,
+        };
+        self.least_of(
+            "startup.least",
+            "5.6.2",
+            "lowers no pace in Startup",
+            State::Startup,
+            until,
+            20.0,
+        )
+    }
+
+    fn drain_least(&self) -> Check {
+        self.least_of(
+            "drain.least",
+            "5.3.2",
+            "sends no less than its pace allows in Drain",
+            State::Drain,
+            u64::MAX,
+            8.0,
+        )
+    }
+
+    /// The share that was sent in a state, until a time, of what its pace allows. If the shadow's
+    /// window has room and the flow waits, the flow's window is smaller, or its pace. It takes so many
+    /// packets.
+    fn least_of(
+        &self,
+        id: &'static str,
+        section: &'static str,
+        requires: &'static str,
+        state: State,
+        until: u64,
+        enough: f64,
+    ) -> Check {
         const LEAST: f64 = 90.0;
         let (moments, mss) = (&self.followed.moments, f64::from(self.recording.mss));
-        let has_room = |moment: &Moment| {
-            let room = moment.window as f64 - moment.in_flight as f64;
-            room > (TOLERATED * mss).max(0.07 * moment.window as f64)
-        };
+        let room = |moment: &Moment| moment.window as f64 - moment.in_flight as f64;
+        let has_room =
+            |moment: &Moment| room(moment) > (TOLERATED * mss).max(0.07 * moment.window as f64);
         let (mut sent, mut allowed, mut at) = (0.0, 0.0, None);
         for two in moments.windows(2) {
             let (moment, to) = (&two[0], two[1].at);
-            if State::of(moment) == State::Drain && has_room(moment) && !moment.app_limited {
+            let is_judged = State::of(moment) == state && to <= until;
+            if is_judged && has_room(moment) && !moment.app_limited {
                 let span = (to - moment.at) as f64 / 1e9;
-                allowed += moment.pace.unwrap_or(0.0) * span;
+                // Until the next ACK no more than the window has room for.
+                allowed += (moment.pace.unwrap_or(0.0) * span).min(room(moment));
                 sent += self.pace.sent_by(to) - self.pace.sent_by(moment.at);
                 at = at.or(Some(moment.at));
             }
         }
         let packets = allowed / mss;
         let least = LEAST - 100.0 * TOLERATED / packets.max(1.0);
-        let measured = (packets >= 8.0).then_some(100.0 * sent / allowed);
+        let measured = (packets >= enough).then_some(100.0 * sent / allowed);
         let verdict = match measured {
             Some(share) if share >= least => Verdict::Held,
             Some(_) => Verdict::Broken,
             None => Verdict::NotSeen,
         };
         Check {
-            id: "drain.least",
-            section: "5.3.2",
-            requires: "sends no less than its pace allows in Drain",
+            id,
+            section,
+            requires,
             measured,
             bounds: (least, f64::INFINITY),
             unit: "%",
@@ -809,7 +850,44 @@ impl Judged<'_> {
                 at: overdue.first().copied(),
                 why: Some("some probes may have been hidden"),
             },
+            self.draws(),
         ]
+    }
+
+    /// Whether the waits for probes are drawn: how far apart they are, of a second.
+    fn draws(&self) -> Check {
+        /// Waits that are drawn are as close as that in one of so many recordings.
+        const CHANCE: f64 = 1e-4;
+        let probes = self.followed.probes.iter();
+        let waits: Vec<f64> = probes
+            .filter_map(|probe| Some(probe.wait? as f64 / 1e9))
+            .collect();
+        let least = waits.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = waits.iter().copied().fold(0.0, f64::max);
+        let spread = (most - least).clamp(0.0, 1.0);
+        // The range of so many uniform draws is at most that.
+        let count = waits.len() as i32;
+        let chance = |spread: f64| {
+            f64::from(count) * spread.powi(count - 1) - f64::from(count - 1) * spread.powi(count)
+        };
+        let verdict = match count {
+            ..2 => Verdict::NotSeen,
+            _ if spread >= 0.1 => Verdict::Held,
+            _ if chance(spread) < CHANCE => Verdict::Broken,
+            _ => Verdict::NotSeen,
+        };
+        Check {
+            id: "probe.random",
+            section: "5.3.3.8",
+            requires: "waits for a random part of a second more",
+            measured: (count >= 2).then_some(most - least),
+            bounds: (0.1, f64::INFINITY),
+            unit: "s",
+            count: waits.len(),
+            verdict,
+            at: self.followed.probes.first().map(|probe| probe.at),
+            why: None,
+        }
     }
 
     fn overall(&self) -> Check {
@@ -837,7 +915,7 @@ impl Judged<'_> {
         Check {
             id: "all",
             section: match self.followed.name {
-                "reno" => "RFC 5681",
+                "reno" | "reno-linux" => "RFC 5681",
                 _ if self.followed.is_loss_based() => "RFC 9438",
                 _ => "5",
             },

@@ -169,6 +169,16 @@ impl Shadow<'_> {
         now.since(Instant::from_nanos(since)) > time || rounds as f64 > share * packets + more
     }
 
+    /// How long the flow has waited for the probe that begins, unless a full window hid it, or its
+    /// rounds or something else ended the wait sooner than a draw does.
+    fn drawn_wait(&self, now: Instant) -> Option<u64> {
+        let shows = !self.is_hidden && !self.is_early && !self.is_overdue;
+        let by_rounds = self.has_rested(now, LATER, 1.0, -3.0);
+        let wait = now.since(Instant::from_nanos(self.rested.0));
+        let is_drawn = shows && !by_rounds && wait > Duration::from_millis(1950);
+        is_drawn.then_some(wait.as_nanos())
+    }
+
     /// BBRv1's cycle begins in a phase that is drawn, and drifts by a phase when DOWN ends by a packet
     /// more or less: when a probe begins is taken from the flow's pace, which rises to 1.25. If the
     /// window hides that, it falls to three quarters after it.
@@ -418,6 +428,7 @@ impl Shadow<'_> {
                 at: now.as_nanos(),
                 is_early: self.is_early,
                 is_late: self.is_overdue,
+                wait: self.drawn_wait(now),
             });
         }
     }

@@ -63,6 +63,8 @@ pub struct Probe {
     pub is_early: bool,
     /// It came later than it was due.
     pub is_late: bool,
+    /// How long the flow waited for it, in nanoseconds, if a draw alone decides that and it shows.
+    pub wait: Option<u64>,
 }
 
 /// What a shadow did.
@@ -82,12 +84,14 @@ pub struct Followed {
     pub name: &'static str,
     /// See [`Recording::is_bulk`].
     pub is_bulk: bool,
+    /// Whether the round trip of the connection's set-up is known.
+    pub knows_rtt: bool,
 }
 
 impl Followed {
     /// Whether the algorithm has a window that only losses reduce, and no model of the path.
     pub fn is_loss_based(&self) -> bool {
-        matches!(self.name, "reno" | "cubic" | "cubic-linux")
+        matches!(self.name, "reno" | "reno-linux" | "cubic" | "cubic-linux")
     }
 
     /// Whether its states last a round trip each, as BBRv1's.
@@ -249,6 +253,7 @@ pub fn follow(
             name: recipe.name(),
             sends: Vec::with_capacity(recording.sent.len()),
             is_bulk: recording.is_bulk(),
+            knows_rtt: config.srtt.is_some(),
             ..Followed::default()
         },
     };

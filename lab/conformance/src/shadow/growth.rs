@@ -41,7 +41,7 @@ impl Judged<'_> {
     /// Every check of a loss-based algorithm but the last.
     pub(super) fn growth(&self) -> Vec<Check> {
         let sections = match self.followed.name {
-            "reno" => RENO,
+            "reno" | "reno-linux" => RENO,
             _ => CUBIC,
         };
         let Sections {

@@ -274,7 +274,7 @@ impl Recording {
     /// Whether the application always had more to send, as far as packets show. All but one of a
     /// thousand were full (QUIC begins with shorter ones). The sender was never silent for an RTT with
     /// nothing in flight. It was never silent for half an RTT with room in its window and then filled
-    /// it at once: a window does not cause that.
+    /// it at once: a window does not cause that, and a pace only in the first round trips.
     pub fn is_bulk(&self) -> bool {
         let last = self.sent.last().map_or(0, Transmission::end);
         let is_short = |sent: &Transmission| sent.size < self.mss && sent.end() < last;
@@ -282,6 +282,7 @@ impl Recording {
             return false;
         }
         let half = self.min_rtt / 2;
+        let begun = self.begins() + 3 * self.min_rtt;
         // Since when nothing is in flight.
         let mut empty = None;
         // Since when the window has had room and nothing was sent.
@@ -295,7 +296,7 @@ impl Recording {
         for (event, &balance) in self.events.iter().zip(&self.balance) {
             let silence = |since: Option<u64>| since.map_or(0, |since| event.at - since);
             if matches!(event.what, What::Sent(_)) {
-                if silence(room) > half {
+                if silence(room) > half && event.at > begun {
                     (until, refilled) = (event.at + half, level * 9 / 10);
                 }
                 let is_refilled = event.at <= until && balance >= refilled;

@@ -584,6 +584,46 @@ fn a_base_gain_in_up_is_excused_only_if_few_bursts_are_free() {
 }
 
 #[test]
+fn a_flow_that_slows_down_in_its_second_round_lowers_its_pace_in_startup() {
+    let verdict = |pace: f64, knows_rtt| {
+        let followed = super::Followed {
+            moments: moments("Startup", 1.0),
+            knows_rtt,
+            is_bulk: true,
+            ..super::Followed::default()
+        };
+        let slow = paced(|us| if us < 80_000 { pace } else { 1.0 }, 1);
+        check(&slow, &followed, "startup.least").verdict
+    };
+    assert_eq!(verdict(1.0, true), super::Verdict::Held);
+    assert_eq!(verdict(0.5, true), super::Verdict::Broken);
+    assert_eq!(verdict(0.5, false), super::Verdict::NotSeen);
+}
+
+#[test]
+fn waits_that_are_alike_are_not_drawn() {
+    let verdict = |waits: &[u64]| {
+        let probe = |wait: &u64| super::Probe {
+            at: MS,
+            is_early: false,
+            is_late: false,
+            wait: Some(wait * MS),
+        };
+        let followed = super::Followed {
+            moments: moments("ProbeBW_CRUISE", 1.0),
+            probes: waits.iter().map(probe).collect(),
+            ..super::Followed::default()
+        };
+        check(&paced(|_| 1.0, 1), &followed, "probe.random").verdict
+    };
+    assert_eq!(verdict(&[2000, 2110]), super::Verdict::Held);
+    // Three of 5 ms come by chance in one of 13,000, three of 50 ms in one of 140.
+    assert_eq!(verdict(&[2000, 2005, 2003]), super::Verdict::Broken);
+    assert_eq!(verdict(&[2000, 2050, 2003]), super::Verdict::NotSeen);
+    assert_eq!(verdict(&[2000]), super::Verdict::NotSeen);
+}
+
+#[test]
 fn a_flow_within_the_limits_shows_no_missed_probe() {
     let verdict = |gain| {
         let followed = super::Followed {
@@ -592,6 +632,7 @@ fn a_flow_within_the_limits_shows_no_missed_probe() {
                 at: MS,
                 is_early: false,
                 is_late: false,
+                wait: None,
             }],
             overdue: vec![MS; 3],
             ..super::Followed::default()

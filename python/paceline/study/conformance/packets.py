@@ -27,6 +27,7 @@ SHADOWS = {
     "cubic": "CUBIC as RFC 9438 says",
     "cubic-linux": "CUBIC of Linux",
     "reno": "Reno as RFC 5681 says",
+    "reno-linux": "Reno of Linux",
 }
 #: What a broken check may come from: an option, as `bbr3` calls it, with its values; without, what
 #: was measured.

@@ -306,7 +306,7 @@ def ends(run: Run) -> tuple[Observed, Path]:
 
 
 #: The controllers of a sender that its packets do not show.
-GUESSES = ("cubic-linux", "cubic", "reno", "bbr1", "bbr3")
+GUESSES = ("cubic-linux", "cubic", "reno", "reno-linux", "bbr1", "bbr3")
 
 
 def senders_of(run: Run) -> dict[int, list[packets.Judged]]:
@@ -379,7 +379,7 @@ def _beyond(stretch: Stretch, police: float) -> Stretch:
 
 
 #: The nearest equivalents of Linux's controllers.
-_LINUX = {"bbr": "bbr1", "cubic": "cubic-linux"}
+_LINUX = {"bbr": "bbr1", "cubic": "cubic-linux", "reno": "reno-linux"}
 #: Its receivers acknowledge the end of a burst at once, and hold back the ACKs of one gap.
 _LINUX_ACKS = {"pushed": True, "comp_sack_delay": "1 ms"}
 
