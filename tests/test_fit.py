@@ -17,11 +17,12 @@ from captures import Capture
 from conftest import Command
 from fitting import Compared, FitResult, capture, draw, find
 from paceline.cli.verbs.fit import described
-from paceline.quantities import duration_ns, exact_time
+from paceline.quantities import duration_ns, exact_time, size_bytes
 from paceline.reading import toml
 from paceline.study import fit as study
 from paceline.study.conformance import packets
 from paceline.study.fit import estimates, observed, parameters
+from paceline.study.fit.models import Model
 from paceline.study.fit.returns import ack_interval
 
 #: Each model, also with a change of the rate; `tests/fitting.py` has many more.
@@ -362,6 +363,11 @@ def test_a_burst_of_which_only_a_bound_is_seen_is_searched() -> None:
     assert best.model.name == "policer"
     assert best.is_near
     assert best.model.parameters["burst_bytes"] == pytest.approx(60e3, rel=0.1)
+
+
+def test_a_size_that_rounds_to_the_next_unit_is_written_as_a_scenario_reads_it() -> None:
+    settings = Model("droptail", {"size_bytes": 999_960.0}).settings
+    assert size_bytes(settings["queue"]["size"]) == 1_000_000
 
 
 def test_what_a_record_does_not_say_is_a_bound() -> None:

@@ -36,6 +36,11 @@ def quantity(name: str, value: float | None) -> str:
     return _paceline.quantity(name, value)
 
 
+def setting(name: str, value: float) -> str:
+    """Write `value` as `quantity` does, for a scenario: ``1000 kB`` and not ``1,000 kB``."""
+    return quantity(name, value).replace(",", "")
+
+
 def exact_time(ns: float) -> str:
     """Write a time for a scenario, to the nanosecond: ``exact_time(1.1e12)`` is ``1100 s``."""
     count, units = round(ns), (("s", 9), ("ms", 6), ("us", 3), ("ns", 0))

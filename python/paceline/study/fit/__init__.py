@@ -12,7 +12,7 @@ from typing import Any
 from paceline import batch, guests
 from paceline.errors import NoTableError, UnjudgeableError
 from paceline.grid import toml as value
-from paceline.quantities import exact_time, quantity
+from paceline.quantities import exact_time, quantity, setting
 from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study.conformance import packets
@@ -462,8 +462,8 @@ def _text(base: dict[str, Any], path: Path, model: Model) -> str:
     scale = (1 + stray) / (1.0 if path.is_gross else model.kept)
     if "link_bps" in model.parameters:
         scale = model.parameters["link_bps"] / max(one.guess for one in path.stretches) / model.kept
-    rates = [quantity("_bps", one.guess * scale) for one in path.stretches]
-    rtt = quantity("_ns", (path.rtt.value or 0.0) * (1 - stray) * 1e9)
+    rates = [setting("_bps", one.guess * scale) for one in path.stretches]
+    rtt = setting("_ns", (path.rtt.value or 0.0) * (1 - stray) * 1e9)
     link = {"rate": rates[0], "rtt": rtt, **model.settings}
     changes = [
         {"when": exact_time(stretch.begin * 1e9), "path": {"rate": rate}}

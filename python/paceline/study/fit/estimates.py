@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from paceline.later import numpy as np
-from paceline.quantities import quantity
+from paceline.quantities import setting
 from paceline.study.fit.observed import Observed, Series, UnfitError, spans
 
 
@@ -79,7 +79,7 @@ class Back:
     def settings(self) -> dict[str, Any]:
         """Its settings in a scenario's path."""
         queue = {"size": f"{self.packets} packets"}
-        return {"rate": quantity("_bps", self.rate), "queue": queue}
+        return {"rate": setting("_bps", self.rate), "queue": queue}
 
 
 @dataclass(frozen=True)

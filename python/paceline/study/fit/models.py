@@ -11,7 +11,7 @@ from typing import Any
 from paceline import batch, guests
 from paceline.errors import ScenarioError
 from paceline.later import numpy as np
-from paceline.quantities import quantity
+from paceline.quantities import setting
 from paceline.study.fit import parameters
 from paceline.study.fit.estimates import Estimate, Path
 from paceline.study.fit.observed import Observed, Series, UnfitError, observe
@@ -39,17 +39,17 @@ class Model:
     def settings(self) -> dict[str, Any]:
         """Its settings in a scenario's path."""
         given = self.parameters
-        queue = {"size": quantity("_bytes", given["size_bytes"])}
+        queue = {"size": setting("_bytes", given["size_bytes"])}
         if self.name in _AQMS:
-            target = quantity("_ns", given["target_s"] * 1e9)
+            target = setting("_ns", given["target_s"] * 1e9)
             return {"queue": {"kind": self.name, **queue, "target": target}}
         settings: dict[str, Any] = {"queue": queue}
         if self.loss:
             settings["loss"] = f"{max(self.loss, 1e-6) * 100:.4f} %"
         if self.name == "policer":
             settings["policer"] = {
-                "rate": quantity("_bps", given["police_bps"]),
-                "burst": quantity("_bytes", given["burst_bytes"]),
+                "rate": setting("_bps", given["police_bps"]),
+                "burst": setting("_bytes", given["burst_bytes"]),
             }
         return settings
 
