@@ -115,7 +115,9 @@ def test_a_receivers_capture_is_ranked_without_a_sender(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_is_cut_is_used_as_far_as_it_goes(cli: Command, tmp_path: Path) -> None:
-    place = captured(tmp_path, opened=False)
+    # Of so few random losses chance decides whether a model is near: with those of seed 2 one is.
+    place = tmp_path / "up.pcap"
+    Capture(opened=False).write(paceline.run(UPLOAD, seed=2), place)
     place.write_bytes(place.read_bytes()[: place.stat().st_size * 2 // 3])
     options = ("--cc", "cubic", "bbr1", "--paths", "10")
     answer = json.loads(cli("advise", "up.pcap", *options, "--json").stdout)
@@ -240,6 +242,20 @@ def test_a_controller_that_is_as_good_on_some_paths_and_worse_on_the_others_is_w
     # Where it is better on a third of the paths, it is not.
     advice = ranking({"bbr1": 3.0, "cubic": 1.0}, bbr1=1.0, cubic=2.0)
     assert advice.best("throughput") == ["bbr1", "cubic"]
+
+
+@pytest.mark.parametrize("end", ["sender", "receiver"])
+@pytest.mark.parametrize("cc", ["cubic", "bbr1"])
+@pytest.mark.parametrize("acks", ["linux", "delayed"])
+def test_company_is_acknowledged_as_the_recorded_flows_are(
+    tmp_path: Path, acks: str, cc: str, end: str
+) -> None:
+    text = UPLOAD.replace('cc = "cubic"', f'cc = "{cc}"\nack = "{acks}"')
+    recording = read(captured(tmp_path, text, end=end))
+    table = toml(advise.Case(recording.scenario, "reno", (("cubic", 1),), 1, 0).job().text)
+    own, beside = (flow["ack"] for flow in table["flows"])
+    assert own == beside
+    assert own.get("pushed", False) is (acks == "linux")
 
 
 def test_a_cause_of_the_losses_that_decides_is_told() -> None:

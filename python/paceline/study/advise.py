@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from paceline import answers, batch, guests
+from paceline import answers, batch, grid, guests
 from paceline.later import numpy as np
 from paceline.later import polars as pl
 from paceline.quantities import duration_ns, exact_time, quantity, scale_of
@@ -586,14 +586,17 @@ class Case:
         """Return the job that runs it."""
         given, rng = self.given, random.Random(self.seed)
         # A path that draws nothing would be the same with each seed: flows meet at other times.
-        rtt = duration_ns(toml(self.text).get("path", {}).get("rtt", "0 s"))
+        table = toml(self.text)
+        rtt = duration_ns(table.get("path", {}).get("rtt", "0 s"))
+        # A receiver that acknowledges more or less often changes who takes how much.
+        acks = grid.toml(table["flows"][0].get("ack", {}), nested=True)
         text = self.text + "".join(
-            f'\n[[flows]]\ncc = "{name}"\ncount = {count}\n'
+            f'\n[[flows]]\ncc = "{name}"\ncount = {count}\nack = {acks}\n'
             f'start = "{exact_time(rng.uniform(0, _START_RTTS) * rtt)}"\n'
             for name, count in self.company
         )
         length = guests.check(text, "advised.toml", given, sweep=False).duration_ns
-        if all("size" in flow.get("app", ()) for flow in toml(self.text)["flows"]):
+        if all("size" in flow.get("app", ()) for flow in table["flows"]):
             # Another controller may need longer for the same data.
             length *= LONGER
             given += (("run.duration", exact_time(length)),)

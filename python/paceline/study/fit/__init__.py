@@ -20,7 +20,7 @@ from paceline.study.fit import parameters
 from paceline.study.fit.estimates import Estimate, Path, Stretch, Z, estimate
 from paceline.study.fit.models import BOTH, Judge, Judged, Model, Traits, traits
 from paceline.study.fit.observed import Observed, UnfitError, begin, observe, of_use
-from paceline.study.fit.returns import ack_interval, paths
+from paceline.study.fit.returns import ack_interval, acknowledges_pairs, paths
 
 __all__ = ["LABELS", "Estimate", "Fit", "UnfitError", "fit", "interval", "observe", "written"]
 
@@ -401,7 +401,8 @@ def _flows(
     """Return the scenario of a record without its path."""
     table = toml(run.scenario_toml)
     declared = table.get("flows", [])
-    acks = _LINUX_ACKS if run.backend != "sim" else {}
+    is_linux = run.backend != "sim" and not acknowledges_pairs(run, observed)
+    acks = _LINUX_ACKS if is_linux else {}
 
     def controller(given: Any, flow: str, number: int = -1) -> Any:
         name = given["name"] if isinstance(given, dict) else given

@@ -1,14 +1,18 @@
-"""Whether the return path of a record is slow: how evenly its ACKs arrive, whatever they cover."""
+"""What ACKs show of the return path and of the receiver: when they arrive, and what they cover."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from paceline.later import numpy as np
 from paceline.later import polars as pl
 from paceline.runs import Run, packets_of
 from paceline.study.fit.estimates import Back, Estimate, Path
 from paceline.study.fit.observed import Observed, Series, of_use
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: So many ACKs, and such a share of all, are needed.
 _FEWEST, _SHARE = 200, 0.2
@@ -22,6 +26,12 @@ _SHORTEST = 0.3e-3
 _TICK, _NEAR = 1e-3, 0.02
 #: The queue of a return path that drops ACKs is full nearly always, but not at first.
 _FULL, _BEGIN = 0.02, 0.2
+#: Of at least so many ACKs, a receiver that acknowledges pairs sends at most such a share for an
+#: odd number of segments, which is one at least so far from an even one, in pairs.
+_PAIRS, _ODD, _PART = 50, 0.002, 0.2
+#: The first segments, which may be acknowledged one by one, and in seconds a gap in which a delayed
+#: ACK may have become due.
+_QUICK, _PAUSE = 60, 0.03
 
 
 def paths(observed: Observed, path: Path, interval: float) -> list[Path]:
@@ -48,17 +58,35 @@ def paths(observed: Observed, path: Path, interval: float) -> list[Path]:
     return found
 
 
-def ack_interval(run: Run) -> float | None:
-    """Return the time that a slow return path needs for an ACK; none if ACKs do not show one.
+def acknowledges_pairs(run: Run, observed: Observed) -> bool:
+    """Return whether the receivers acknowledge each second segment, as RFC 9293 says.
 
-    A slow link delivers ACKs evenly. If it also drops ACKs, those that arrive cover more data than
-    others at the same distance. Behind a bottleneck of the data, an ACK that covers more data comes
-    later. Data of several flows is mixed there, so only a flow that is alone shows this.
+    Linux also acknowledges segments with PSH, and those that let the receive window grow.
     """
-    flows, packets = of_use(run), packets_of(run)
-    if packets is None or len(flows) != 1:
-        return None
-    rows = packets.filter(flow=flows[0]["flow"]).with_columns(pl.col("kind").cast(pl.String))
+    packets = packets_of(run)
+    if packets is None:
+        return False
+    for row, flow in zip(of_use(run), observed.flows, strict=True):
+        acks = _acks(packets, row["flow"])
+        segments = np.diff(acks.seq) / flow.payload
+        # Segments at the start, around a gap and before a pause are acknowledged one by one.
+        plain = (segments > 0) & (np.diff(acks.t) < _PAUSE) & ~acks.sacks[1:] & ~acks.sacks[:-1]
+        pairs = segments[plain & (acks.seq[1:] > _QUICK * flow.payload)] / 2
+        if len(pairs) < _PAIRS or np.mean(np.abs(pairs - np.round(pairs)) > _PART) > _ODD:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Acks:
+    #: When they arrive in seconds, what they acknowledge, and whether they have SACK blocks.
+    t: Series
+    seq: Series
+    sacks: NDArray[np.bool_]
+
+
+def _acks(packets: pl.DataFrame, flow: int) -> _Acks:
+    rows = packets.filter(flow=flow).with_columns(pl.col("kind").cast(pl.String))
     # An ACK with SACK blocks has several rows.
     acks = (
         rows.filter(pl.col("kind").is_in(["ack", "sack"]))
@@ -69,13 +97,28 @@ def ack_interval(run: Run) -> float | None:
         )
         .sort("t_ns")
     )
-    gaps: Series = np.diff(acks["t_ns"].cast(float).to_numpy() / 1e9)
+    seq = acks["seq_bytes"].cast(float).fill_null(strategy="forward").to_numpy()
+    return _Acks(acks["t_ns"].cast(float).to_numpy() / 1e9, seq, acks["sacks"].to_numpy())
+
+
+def ack_interval(run: Run) -> float | None:
+    """Return the time that a slow return path needs for an ACK; none if ACKs do not show one.
+
+    A slow link delivers ACKs evenly. If it also drops ACKs, those that arrive cover more data than
+    others at the same distance. Behind a bottleneck of the data, an ACK that covers more data comes
+    later. Data of several flows is mixed there, so only a flow that is alone shows this.
+    """
+    flows, packets = of_use(run), packets_of(run)
+    if packets is None or len(flows) != 1:
+        return None
+    acks = _acks(packets, flows[0]["flow"])
+    gaps = np.diff(acks.t)
     if len(gaps) < _FEWEST:
         return None
     least = float(np.quantile(gaps, _LEAST))
-    covered = np.diff(acks["seq_bytes"].cast(float).fill_null(strategy="forward").to_numpy())
+    covered = np.diff(acks.seq)
     even = (gaps > _BELOW * least) & (gaps < _ABOVE * least)
-    plain = even & ~acks["sacks"].to_numpy()[1:] & (covered > 0)
+    plain = even & ~acks.sacks[1:] & (covered > 0)
     if plain.sum() < max(_FEWEST, _SHARE * len(gaps)):
         return None
     gap, data = float(np.median(gaps[even])), covered[plain]
