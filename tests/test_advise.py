@@ -244,6 +244,31 @@ def test_a_controller_that_is_as_good_on_some_paths_and_worse_on_the_others_is_w
     assert advice.best("throughput") == ["bbr1", "cubic"]
 
 
+def test_a_difference_that_is_near_the_tolerance_on_every_path_is_certain() -> None:
+    # By 5 to 12 % on each path: chance of 3 % hides it on some.
+    advice = ranking({"bbr1": 3.0, "cubic": 2.75, "reno": 2.92})
+    assert advice.best("throughput") == ["bbr1", "reno"]
+
+
+def test_a_paths_value_is_the_mean_over_its_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = advise.Recording("up.pcap", paths=[UPLOAD, UPLOAD + "\n"])
+    study = advise.Study([known], advise.StudyOptions(("cubic", "bbr1"), paths=10), "throughput")
+    # Which of two is ahead on a path is chance in each run; the third run has a metric more.
+    measured = []
+    for case in study._cases:
+        swing = (1.5, 0.5, 1.0)[(case.path + len(case.cc) + (case.seed - 1) // 10) % 3]
+        metrics = {"goodput_bps": 1e6 * swing * (1 + case.path), "neighbour_bps": 1e6}
+        if case.seed > 20:
+            metrics["completion_ns"] = 1e9
+        measured.append(SimpleNamespace(kept=metrics))
+    monkeypatch.setattr(batch, "outcomes", lambda *_, **__: measured)
+    advice = study.run(batch.Watch())
+    for row in advice.rows:
+        assert row.values["goodput_bps"] == pytest.approx([1e6 * n for n in range(1, 11)])
+        assert "completion_ns" not in row.values
+    assert advice.best("throughput") == ["cubic", "bbr1"]
+
+
 @pytest.mark.parametrize("end", ["sender", "receiver"])
 @pytest.mark.parametrize("cc", ["cubic", "bbr1"])
 @pytest.mark.parametrize("acks", ["linux", "delayed"])
@@ -299,7 +324,7 @@ def test_a_recording_that_allows_few_paths_is_ranked_with_more_seeds() -> None:
     few = advise.Recording("up.pcap", paths=[UPLOAD, UPLOAD + "\n"])
     study = advise.Study([few], advise.StudyOptions(CONTROLLERS, paths=10), "throughput")
     cases = study.cases("reno")
-    assert [case.seed for case in cases] == list(range(1, 11))
+    assert [case.seed for case in cases] == list(range(1, 31))
     assert {case.text for case in cases} == set(few.paths)
 
 
@@ -530,14 +555,14 @@ def test_a_ranking_says_who_is_harmed_and_how_it_is_set(cli: Command, tmp_path: 
     assert "For throughput: use bbr1." in page
     assert "http" not in page.replace("http://www.w3.org", "")
     # The command that is printed repeats the row.
-    own = re.fullmatch(r"for n in \$\(seq 10\); do paceline (.*); done", answer["commands"][1])
+    own = re.fullmatch(r"for n in \$\(seq 30\); do paceline (.*); done", answer["commands"][1])
     assert own is not None
     lines = [
         json.loads(cli(*shlex.split(own[1].replace("$n", str(n))), "--json").stdout)["flows"][0]
-        for n in range(1, 11)
+        for n in range(1, 31)
     ]
     for name in ("goodput_bps", "rtt_p95_ns", "retransmit_ratio"):
-        mean = sum(flow[name] for flow in lines) / 10
+        mean = sum(flow[name] for flow in lines) / len(lines)
         assert mean == pytest.approx(rows["bbr1"]["metrics"][name]), name
     # The same again is the same, and what a user has there is left.
     assert cli(*command, "--for", "throughput").returncode == 0

@@ -50,7 +50,8 @@ _AROUND = (-0.25, 0.1, 0.5, 0.9, 1.25)
 _START_RTTS = 2
 #: How many times longer than the recording a transfer of its size may take.
 LONGER = 3
-#: Seeds of each of those paths.
+#: Seeds of each path, drawn or swept: when its company starts and what it loses at random is chance
+#: that is not a difference of paths.
 _SEEDS = (1, 2, 3)
 #: The share of the time in which something is the limit from which on no controller helps.
 LIMIT = 0.6
@@ -650,7 +651,8 @@ class Study:
         self._beside: Company = (*others, (self.neighbour, given.get(self.neighbour, 1)))
         self._company = self._beside if self.neighbour in given else options.beside
         self._cases = [
-            Case(text, cc, company, n + 1, n)
+            Case(text, cc, company, turn * len(paths) + n + 1, n)
+            for turn in range(len(_SEEDS))
             for n, text in enumerate(paths)
             for cc in dict.fromkeys((*options.candidates, self.neighbour))
             for company in dict.fromkeys((self._company, self._beside))
@@ -711,9 +713,13 @@ class Study:
             progress=watch.progress,
         )
         measured = [outcome.kept for outcome in outcomes]
-        values: Values = {}
-        for number, case in enumerate(self._cases):
-            values.setdefault((case.cc, case.company), {})[case.path] = measured[number]
+        seeds: dict[tuple[str, Company], dict[int, list[dict[str, float]]]] = {}
+        for case, metrics in zip(self._cases, measured, strict=False):
+            paths = seeds.setdefault((case.cc, case.company), {})
+            paths.setdefault(case.path, []).append(metrics)
+        values = {
+            key: {path: _mean(each) for path, each in paths.items()} for key, paths in seeds.items()
+        }
         turned = {
             (case.path, case.cc, case.seed): measured[len(self._cases) + n]
             for n, case in enumerate(self._turned)
@@ -743,7 +749,8 @@ class Study:
         """Compare a candidate with another over the paths.
 
         Where they differ by less than what counts, neither is ahead: a candidate that is as good on
-        some paths and worse on the others is worse.
+        some paths and worse on the others is worse. Whether their mean difference is chance is
+        tested with all paths as they are.
         """
         if old == new:
             return None
@@ -752,35 +759,30 @@ class Study:
             {path: one.get(AIMS[aim]) for path, one in values[cc, self._with(aim)].items()}
             for cc in (old, new)
         )
-        alike = {path: olds[path] if _is_alike(olds[path], v) else v for path, v in news.items()}
-        before, after, flat = (
+        before, after = (
             Subject(cc, {"": {(n,): {"metrics": {metric: v}, "flows": []} for n, v in one.items()}})
-            for cc, one in ((old, olds), (new, news), (new, alike))
+            for cc, one in ((old, olds), (new, news))
         )
-        how: Any = {"tolerance": TOLERANCE, "level": LEVEL}
-        for finding in compare(before, after, [metric], **how):
-            (counted,) = compare(before, flat, [metric], **how)
-            signs = counted.difference.signs if counted.difference is not None else None
-            is_sure = signs is None or max(signs) >= SURE * sum(signs)
-            verdict = counted.verdict if is_sure or counted.verdict == "same" else "unclear"
-            return replace(finding, verdict=verdict, p=counted.p)
+        for finding in compare(before, after, [metric], tolerance=TOLERANCE, level=LEVEL):
+            pairs = [(olds[path] or 0.0, one or 0.0) for path, one in news.items()]
+            signs = [one > other for one, other in pairs if not _is_alike(one, other)]
+            ahead = max(sum(signs), len(signs) - sum(signs))
+            is_sure = finding.verdict == "same" or ahead >= SURE * len(signs)
+            return finding if is_sure else replace(finding, verdict="unclear")
         return None
 
     def _causes(self, advice: Advice) -> Iterator[Turn]:
         """Yield what may lose packets, if that decides which controller is the best."""
         metric = AIMS[self.aim]
+        texts = {case.path: case.text for case in self._cases}
         paths: dict[str, list[int]] = {}
-        for number, case in enumerate(self._cases):
-            if (case.cc, case.company) == (self.options.candidates[0], self._with(self.aim)):
-                paths.setdefault(_cause(case.text), []).append(number)
-        # Which paths are of a cause; all rows have them in one order.
-        order = sorted(number for numbers in paths.values() for number in numbers)
+        for number, text in texts.items():
+            paths.setdefault(_cause(text), []).append(number)
         for cause, numbers in paths.items() if len(paths) > 1 else ():
-            at = [order.index(number) for number in numbers]
             each = {
-                row.name: [values[n] for n in at]
+                row.name: [values[n] for n in numbers]
                 for row in advice.rows
-                if len(values := row.values.get(metric, ())) == len(order)
+                if len(values := row.values.get(metric, ())) == len(texts)
             }
             if (turn := self._turn(advice, cause, None, each)) is not None:
                 yield turn
@@ -824,8 +826,15 @@ class Study:
                 yield turn
 
 
-def _is_alike(one: float | None, other: float | None) -> bool:
-    if one is None or other is None or min(one, other) <= 0:
+def _mean(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the means of the metrics of a path's seeds, without those that not all have."""
+    first, *others = metrics
+    names = [name for name in first if all(name in one for one in others)]
+    return {name: float(np.mean([one[name] for one in metrics])) for name in names}
+
+
+def _is_alike(one: float, other: float) -> bool:
+    if min(one, other) <= 0:
         return one == other
     return abs(other / one - 1) <= TOLERANCE
 

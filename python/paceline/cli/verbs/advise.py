@@ -99,16 +99,16 @@ def advise(
     The output first says what limited the recorded transfers. If the application or the receive
     window limited them, another controller would not help, so the command does not compare any.
     Otherwise, the command estimates the path (`paceline fit`), and draws random paths from the 95 %
-    intervals of the estimate. Each controller runs on each of these paths with the recorded
-    traffic: the same sizes, pauses and start times.
+    intervals of the estimate. Each controller runs on each of these paths, three times, with the
+    recorded traffic: the same sizes, pauses and start times.
 
-    The ranking compares pairs of runs on the same path. If two controllers differ by at most 5 % on
-    a path, the path is a tie. A controller counts as certainly better if it is ahead on at least
-    90 % of the paths without a tie, and if the p-value of the difference is below 1 %. The harm to
-    others is the share of goodput that a CUBIC flow loses if its neighbour uses the controller
-    instead of CUBIC. The command also varies the two parameters about which the fit is least
-    certain, and reports the values at which another controller becomes the best. If no model of a
-    path reproduces a recording, the command recommends no controller.
+    The ranking compares pairs of means on the same path. If two controllers differ by at most 5 %
+    on a path, the path is a tie. A controller counts as certainly better if it is ahead on at least
+    90 % of the paths without a tie, if the mean difference over all paths is above 5 %, and if its
+    p-value is below 1 %. The harm to others is the share of goodput that a CUBIC flow loses if its
+    neighbour uses the controller instead of CUBIC. The command also varies the two parameters about
+    which the fit is least certain, and reports the values at which another controller becomes the
+    best. If no model of a path reproduces a recording, the command recommends no controller.
     """
     study_options, aim = _study_options(options), options.for_ or "throughput"
     again = _again(recordings, options)
