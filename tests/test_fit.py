@@ -365,6 +365,30 @@ def test_a_burst_of_which_only_a_bound_is_seen_is_searched() -> None:
     assert best.model.parameters["burst_bytes"] == pytest.approx(60e3, rel=0.1)
 
 
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("cc", ["cubic", "bbr1"])
+def test_at_a_receiver_a_short_queue_shows_the_rate(tmp_path: Path, cc: str, merged: bool) -> None:
+    # It keeps the link busy for 9 ms, which is less than a sample.
+    text = (
+        'schema = 1\nrun = { duration = "10 s", record = { packets = true } }\n'
+        'path = { rate = "4 Mbit/s", rtt = "13 ms", queue = { size = "3 packets" } }\n'
+        f'[[flows]]\ncc = "{cc}"\n'
+    )
+    run = paceline.run(text)
+    rates = {}
+    for end in ("sender", "receiver"):
+        place = tmp_path / f"{end}.pcap"
+        Capture(end=end, merged=merged).write(run, place)
+        (stretch,) = study.ends(paceline.Run.capture(place))[1].stretches
+        rates[end] = stretch.rate
+    # A sender spaces its packets itself.
+    assert rates["sender"].high is None
+    known = rates["receiver"]
+    assert known.high is not None
+    assert known.low is not None
+    assert known.low <= 4e6 <= known.high < 1.02 * known.low
+
+
 def test_a_size_that_rounds_to_the_next_unit_is_written_as_a_scenario_reads_it() -> None:
     settings = Model("droptail", {"size_bytes": 999_960.0}).settings
     assert size_bytes(settings["queue"]["size"]) == 1_000_000

@@ -131,6 +131,11 @@ def estimate(observed: Observed) -> Path:
         stretches = list(_stretches(observed, pieces))
         stretches = list(_with_gaps(observed, pieces, stretches))
         rate = _rates(stretches, observed.grid)
+    if observed.is_answered and not (stretches and all(one.rate.high for one in stretches)):
+        # A short queue never keeps the link busy for long, but it spaces the packets of each burst.
+        trains = _trains(observed)
+        if sum(piece.packets for piece in trains) >= PACKETS:
+            stretches = list(_with_gaps(observed, trains, list(_stretches(observed, trains))))
     if not stretches:
         stretches = _bounds(observed, float(np.max(rate)))
     stretches = [_at_least_measured(observed, stretch) for stretch in stretches]

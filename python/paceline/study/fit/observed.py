@@ -61,6 +61,8 @@ class Flow:
     is_imported: bool = False
     #: Whether deliveries are what was acknowledged: iperf3 counts what it has written.
     is_acknowledged: bool = True
+    #: Whether its ACKs cover what passed the capture just before them.
+    is_answered: bool = False
     #: The payload that was handed over, and when the last of it was.
     goodput_bytes: int = 0
     end: float = 0.0
@@ -180,6 +182,11 @@ class Observed:
         """Whether it is certain which packets have the minimum: a QUIC handshake fills packets."""
         least = [one for one in self.flows if one.least == self.least]
         return any(one.handshake is not None or not one.is_imported for one in least)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether ACKs cover what passed just before them, as in a capture at the receiver."""
+        return bool(self.flows) and all(one.is_answered for one in self.flows)
 
     @property
     def is_spaced(self) -> bool:
@@ -375,6 +382,7 @@ def observe(run: Run) -> Observed:
                 arrivals=arrivals,
                 is_imported=run.source is not None,
                 is_acknowledged=run.backend != "iperf3",
+                is_answered=captured is not None and _is_answered(captured, payload),
                 goodput_bytes=row["goodput_bytes"],
                 end=float(t[-1]) - origin if ended is None else ended / 1e9 - origin,
             )
@@ -490,6 +498,15 @@ def _arrivals(packets: pl.DataFrame, payload: int, header: int) -> tuple[Series,
     data = packets.filter(pl.col("kind").is_in(["send", "retransmit"]))
     size = data["len_bytes"].cast(float).to_numpy()
     return _times(data["t_ns"]), size + header * np.ceil(size / payload)
+
+
+def _is_answered(packets: pl.DataFrame, payload: int) -> bool:
+    """Return whether ACKs cover what passed just before them: the capture is the receiver's."""
+    rows = packets.filter(pl.col("kind").is_in(["send", "retransmit", "ack"]))
+    is_ack = (rows["kind"] == "ack").to_numpy()
+    ends = (rows["seq_bytes"].cast(pl.Int64) + rows["len_bytes"].cast(pl.Int64)).to_numpy()
+    in_flight = np.maximum.accumulate(np.where(is_ack, 0, ends)) - ends
+    return bool(is_ack.any()) and float(np.median(in_flight[is_ack])) < payload
 
 
 def _passed(packets: pl.DataFrame, kinds: Sequence[str], payload: int, times: Series) -> Series:
