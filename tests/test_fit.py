@@ -389,6 +389,25 @@ def test_at_a_receiver_a_short_queue_shows_the_rate(tmp_path: Path, cc: str, mer
     assert known.low <= 4e6 <= known.high < 1.02 * known.low
 
 
+def test_losses_between_which_rates_differ_are_not_a_policers(tmp_path: Path) -> None:
+    # Slow start overflows the queue; then random losses keep CUBIC below the rate.
+    text = (
+        'schema = 1\nrun = { duration = "10 s", record = { packets = true } }\n'
+        'path = { rate = "35 Mbit/s", rtt = "27 ms", queue = { size = "55 kB" }, CAUSE }\n'
+        '[[flows]]\ncc = "cubic"\n'
+    )
+    rates = {}
+    causes = ('loss = "0.3 %"', 'policer = { rate = "14 Mbit/s", burst = "60 kB" }')
+    for number, cause in enumerate(causes):
+        place = tmp_path / f"{number}.pcap"
+        Capture().write(paceline.run(text.replace("CAUSE", cause)), place)
+        rates[cause] = parameters.policer(*study.ends(paceline.Run.capture(place)))
+    assert rates[causes[0]] is None
+    known = rates[causes[1]]
+    assert known is not None
+    assert known[0].value == pytest.approx(14e6, rel=0.03)
+
+
 def test_a_size_that_rounds_to_the_next_unit_is_written_as_a_scenario_reads_it() -> None:
     settings = Model("droptail", {"size_bytes": 999_960.0}).settings
     assert size_bytes(settings["queue"]["size"]) == 1_000_000
