@@ -512,6 +512,26 @@ def test_the_ensemble_is_of_paths_that_the_recording_allows(tmp_path: Path) -> N
     assert recording.fitted.allowed(advise.PATHS) == recording.paths
 
 
+def test_each_model_that_explains_a_recording_has_as_many_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = read(captured(tmp_path, UPLOAD.replace("cubic", "bbr3"))).fitted
+    assert fitted is not None
+    model, known = fitted.near[0]
+    assert "target_s" not in known
+    target = {"size_bytes": model.parameters["size_bytes"], "target_s": 0.005}
+    codel = fit.Model("codel", target), known | {"target_s": Estimate(0.005, 0.001, 0.02)}
+
+    def outcomes(jobs: Sequence[batch.Job], *_: Any, **__: Any) -> list[SimpleNamespace]:
+        # The target is known less well: of its paths one in four is near.
+        far = [n % 4 > 0 and "codel" in job.text for n, job in enumerate(jobs)]
+        return [SimpleNamespace(kept=9.0 if one else 0.0) for one in far]
+
+    monkeypatch.setattr(batch, "outcomes", outcomes)
+    paths = replace(fitted, near=[(model, known), codel]).allowed(12)
+    assert sum("codel" in path for path in paths) == 6
+
+
 def test_a_link_that_was_never_busy_has_a_rate_that_is_drawn_once() -> None:
     text = UPLOAD.replace("8 Mbit/s", "40 Mbit/s").replace("10 s", "6 s").replace("0.5 %", "2 %")
     fitted = fit.fit(paceline.run(text))
@@ -521,7 +541,7 @@ def test_a_link_that_was_never_busy_has_a_rate_that_is_drawn_once() -> None:
         for model, known in fitted.near
     )
     rng = random.Random(1)
-    rates = [float(toml(fitted.drawn(rng))["path"]["rate"].split()[0]) for _ in range(40)]
+    rates = [float(toml(fitted.drawn(rng)[0])["path"]["rate"].split()[0]) for _ in range(40)]
     assert max(rates) * 1e6 <= 1.01 * highest
     # The rate is swept once, too: its bound is another value of the same.
     known = advise.Recording("up.pcap", fitted=fitted, paths=[fitted.text])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -117,8 +118,8 @@ class Fit:
         model = replace(model, parameters=given)
         return _text(self.base, replace(path, rtt=base, stretches=stretches), model)
 
-    def drawn(self, rng: random.Random) -> str:
-        """Return the scenario of a path that is drawn from what is not known of this one.
+    def drawn(self, rng: random.Random) -> tuple[str, str]:
+        """Return the scenario of a path that is drawn from what is not known, and its model.
 
         It has one of the models that explain the record about as well, and each parameter is drawn:
         from a lognormal distribution around its value if it has an interval, and evenly in its
@@ -132,16 +133,20 @@ class Fit:
         # A link of a rate of its own is not drawn twice.
         scale = _draw(rng, self.rate) / (self.rate.value or 1.0)
         scale = 1.0 if "link_bps" in unsure else scale
-        return self.scenario(replace(model, parameters=given), scale, _draw(rng, self.rtt))
+        text = self.scenario(replace(model, parameters=given), scale, _draw(rng, self.rtt))
+        return text, model.name
 
     def allowed(self, count: int, threads: int | None = None) -> list[str]:
         """Return scenarios of drawn paths on which the same flows do about what the record shows.
 
         Approximate Bayesian computation (Pritchard et al. 1999): of more paths those remain whose
-        simulation is about as near as the best model's, or as its seeds are to each other.
+        simulation is about as near as the best model's, or as its seeds are to each other. As many
+        remain of each model of which any are: one is not less likely because a parameter of it is
+        known less well.
         """
         rng = random.Random(1)
-        texts = list(dict.fromkeys(self.drawn(rng) for _ in range(count * TRIED)))
+        drawn = dict(self.drawn(rng) for _ in range(count * TRIED))
+        texts = list(drawn)
         target = traits(self.observed)
         jobs = [batch.Job(text, (), 1, "sim", "drawn.toml", 1) for text in texts]
         runs = batch.outcomes(jobs, lambda _, __, run: _simulated(run, target), threads=threads)
@@ -150,7 +155,14 @@ class Fit:
         most = max(_alike(best.distance), 1.5 * best.spread)
         # Those beyond it count by their distance only where too few are left.
         order = sorted(range(len(texts)), key=lambda number: max(distances[number], most))
-        return [texts[number] for number in order[:count]]
+        within = {drawn[texts[number]] for number in order if distances[number] <= most}
+        turns: Counter[str] = Counter()
+        ranks = []
+        for place, number in enumerate(order):
+            name = drawn[texts[number]]
+            ranks.append((bool(within) and name not in within, turns[name], place))
+            turns[name] += 1
+        return [texts[order[place]] for *_, place in sorted(ranks)[:count]]
 
     @property
     def rate(self) -> Estimate:
