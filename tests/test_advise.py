@@ -115,11 +115,12 @@ def test_a_receivers_capture_is_ranked_without_a_sender(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_is_cut_is_used_as_far_as_it_goes(cli: Command, tmp_path: Path) -> None:
-    # Of so few random losses chance decides whether a model is near: with those of seed 2 one is.
+    # Of so few random losses chance decides whether a model is near: with those of seed 2 three
+    # are, and on a third of the paths CUBIC is as good.
     place = tmp_path / "up.pcap"
     Capture(opened=False).write(paceline.run(UPLOAD, seed=2), place)
     place.write_bytes(place.read_bytes()[: place.stat().st_size * 2 // 3])
-    options = ("--cc", "cubic", "bbr1", "--paths", "10")
+    options = ("--cc", "cubic", "bbr1", "--paths", "20")
     answer = json.loads(cli("advise", "up.pcap", *options, "--json").stdout)
     assert answer["recommended"] == "bbr1"
     assert any("ends" in line or "cut" in line for line in answer["unknown"]), answer["unknown"]
