@@ -28,6 +28,7 @@ from paceline.quantities import duration_ns
 from paceline.reading import toml
 from paceline.study import advise, fit
 from paceline.study.fit.estimates import Estimate
+from paceline.study.fit.models import Model
 
 #: Losses that CUBIC takes for congestion, and BBR does not.
 UPLOAD = """\
@@ -246,8 +247,8 @@ def test_a_controller_that_is_as_good_on_some_paths_and_worse_on_the_others_is_w
 
 
 def test_a_difference_that_is_near_the_tolerance_on_every_path_is_certain() -> None:
-    # By 5 to 12 % on each path: chance of 3 % hides it on some.
-    advice = ranking({"bbr1": 3.0, "cubic": 2.75, "reno": 2.92})
+    # By 3 to 9 % on each path: chance of 3 % hides it on half of them.
+    advice = ranking({"bbr1": 3.0, "cubic": 2.82, "reno": 2.92})
     assert advice.best("throughput") == ["bbr1", "reno"]
 
 
@@ -521,7 +522,7 @@ def test_each_model_that_explains_a_recording_has_as_many_paths(
     model, known = fitted.near[0]
     assert "target_s" not in known
     target = {"size_bytes": model.parameters["size_bytes"], "target_s": 0.005}
-    codel = fit.Model("codel", target), known | {"target_s": Estimate(0.005, 0.001, 0.02)}
+    codel = Model("codel", target), known | {"target_s": Estimate(0.005, 0.001, 0.02)}
 
     def outcomes(jobs: Sequence[batch.Job], *_: Any, **__: Any) -> list[SimpleNamespace]:
         # The target is known less well: of its paths one in four is near.
