@@ -41,7 +41,8 @@ parameters! {
         /// Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)
         pacing: Flag = false;
         /// After nothing was sent for an RTO: restart with the initial window (RFC 5681 4.1), keep
-        /// the window, or halve it for each RTO (Linux)
+        /// the window, or halve it for each RTO and keep the data counted towards the next segment
+        /// (Linux)
         after_idle: Choice(AfterIdle) = AfterIdle::Restart;
     }
 }

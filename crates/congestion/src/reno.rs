@@ -7,7 +7,7 @@
 //! is in use. Half of it is rounded to whole segments, as in Linux: half a segment more could not
 //! be sent, and would have to be acknowledged before the window grows.
 //!
-//! [`linux`](crate::linux::reno) has the defaults of Linux's.
+//! [`linux::reno`](crate::linux::reno) is the same with Linux's settings.
 
 use core::marker::PhantomData;
 

@@ -34,7 +34,8 @@ AIMS: dict[Aim, str] = {
     "latency": "rtt_p95_ns",
     "sharing": "neighbour_bps",
 }
-#: The controllers of Linux and of QUIC stacks.
+#: The controllers of Linux and of QUIC stacks; Linux's Reno differs from `reno` only where an ACK
+#: covers more than two packets.
 CANDIDATES = ("cubic-linux", "reno", "bbr1", "bbr3-linux", "cubic", "bbr3")
 #: What a controller's harm is to: the first of these that is on the path, or one more flow.
 NEIGHBOURS = ("cubic-linux", "cubic")

@@ -22,8 +22,8 @@ parameters! {
         flows: Count(1, 65_536) = 1024;
         /// Bytes that a queue may send per round.
         quantum: Bytes(MIN_MTU.get(), MAX_MTU.get()) = Bytes::new(1514);
-        /// Whether CoDel drops nothing while at most one packet waits in all queues, as in Linux,
-        /// and not in its own queue, as in section 4.2.
+        /// Whether CoDel compares the backlog of all queues with one packet, as Linux does. Otherwise
+        /// it compares that of its own queue (section 4.2).
         total_backlog: Flag = false;
     }
 }

@@ -189,7 +189,7 @@ impl<C: Controller> Sender<C> {
 
     /// The same for an [extension](Self::extension).
     #[inline(never)]
-    fn extend(&mut self, now: Instant, ack: &Acknowledgment) -> bool {
+    pub(crate) fn extend(&mut self, now: Instant, ack: &Acknowledgment) -> bool {
         let part = self.extension(ack);
         let taken = part.is_some() && self.take_span(now, ack, part);
         if taken {

@@ -216,7 +216,7 @@ where
         let plain = ack.blocks.is_empty() && self.sender.is_plain(ack);
         let extends = self.sender.extension(ack).is_some();
         self.plain += u64::from(plain);
-        self.extensions += u64::from(extends);
+        self.extensions += u64::from(extends && self.sender.clone().extend(self.now, ack));
         self.acks_taken += 1;
         let general = (self.compares && (plain || extends)).then(|| {
             let mut general = self.sender.clone();

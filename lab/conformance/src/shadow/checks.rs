@@ -585,7 +585,7 @@ impl Judged<'_> {
         self.least_of(
             "startup.least",
             "5.6.2",
-            "lowers no pace in Startup",
+            "keeps its pace in the first two round trips of Startup",
             State::Startup,
             until,
             20.0,
@@ -604,8 +604,8 @@ impl Judged<'_> {
     }
 
     /// The share that was sent in a state, until a time, of what its pace allows. If the shadow's
-    /// window has room and the flow waits, the flow's window is smaller, or its pace. It takes so many
-    /// packets.
+    /// window has room and the flow waits, its window or its pace is smaller. Fewer than `enough`
+    /// packets show nothing.
     fn least_of(
         &self,
         id: &'static str,
@@ -854,9 +854,10 @@ impl Judged<'_> {
         ]
     }
 
-    /// Whether the waits for probes are drawn: how far apart they are, of a second.
+    /// Whether the waits for probes are drawn: the difference between the longest and the shortest,
+    /// which a draw spreads over a second.
     fn draws(&self) -> Check {
-        /// Waits that are drawn are as close as that in one of so many recordings.
+        /// The probability with which drawn waits are so close; below it they count as not drawn.
         const CHANCE: f64 = 1e-4;
         let probes = self.followed.probes.iter();
         let waits: Vec<f64> = probes
@@ -879,7 +880,7 @@ impl Judged<'_> {
         Check {
             id: "probe.random",
             section: "5.3.3.8",
-            requires: "waits for a random part of a second more",
+            requires: "adds a random wait of up to 1 s",
             measured: (count >= 2).then_some(most - least),
             bounds: (0.1, f64::INFINITY),
             unit: "s",

@@ -584,7 +584,7 @@ fn a_base_gain_in_up_is_excused_only_if_few_bursts_are_free() {
 }
 
 #[test]
-fn a_flow_that_slows_down_in_its_second_round_lowers_its_pace_in_startup() {
+fn a_flow_below_its_pace_in_its_first_two_rounds_lowers_it_in_startup() {
     let verdict = |pace: f64, knows_rtt| {
         let followed = super::Followed {
             moments: moments("Startup", 1.0),

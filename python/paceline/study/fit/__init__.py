@@ -153,7 +153,8 @@ class Fit:
         distances = [outcome.kept for outcome in runs]
         best = self.judged[0]
         most = max(_alike(best.distance), 1.5 * best.spread)
-        # Those beyond it count by their distance only where too few are left.
+        # Beyond it, paths count by their distance. A model of which any path is near has its share,
+        # if need be with paths that are less near.
         order = sorted(range(len(texts)), key=lambda number: max(distances[number], most))
         within = {drawn[texts[number]] for number in order if distances[number] <= most}
         turns: Counter[str] = Counter()
