@@ -157,6 +157,9 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
     checks.push(judged.overall());
     let small = judged.bdp < LEAST_BDP;
     let hidden = judged.hides();
+    let is_fast = checks
+        .iter()
+        .any(|one| one.id == "cruise.most" && one.verdict == Verdict::Broken);
     for check in &mut checks {
         if check.verdict != Verdict::CannotBeTold {
             check.why = None;
@@ -170,6 +173,9 @@ pub fn judge(recording: &Recording, pace: &Pace, followed: &Followed) -> (f64, V
                     && !followed.is_bulk =>
             {
                 Some("the application limits the flow at times")
+            }
+            Verdict::Broken if check.id == "probe.random" && is_fast => {
+                Some("a flow that is always too fast seems to probe as soon as it may")
             }
             // Startup and Drain come before any probe.
             Verdict::Broken if check.id.starts_with("startup") || check.id.starts_with("drain") => {

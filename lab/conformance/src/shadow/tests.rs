@@ -602,7 +602,7 @@ fn a_flow_below_its_pace_in_its_first_two_rounds_lowers_it_in_startup() {
 
 #[test]
 fn waits_that_are_alike_are_not_drawn() {
-    let verdict = |waits: &[u64]| {
+    let verdict = |waits: &[u64], pace: f64| {
         let probe = |wait: &u64| super::Probe {
             at: MS,
             is_early: false,
@@ -614,13 +614,16 @@ fn waits_that_are_alike_are_not_drawn() {
             probes: waits.iter().map(probe).collect(),
             ..super::Followed::default()
         };
-        check(&paced(|_| 1.0, 1), &followed, "probe.random").verdict
+        check(&paced(|_| pace, 1), &followed, "probe.random").verdict
     };
-    assert_eq!(verdict(&[2000, 2110]), super::Verdict::Held);
+    assert_eq!(verdict(&[2000, 2110], 1.0), super::Verdict::Held);
     // Three of 5 ms come by chance in one of 13,000, three of 50 ms in one of 140.
-    assert_eq!(verdict(&[2000, 2005, 2003]), super::Verdict::Broken);
-    assert_eq!(verdict(&[2000, 2050, 2003]), super::Verdict::NotSeen);
-    assert_eq!(verdict(&[2000]), super::Verdict::NotSeen);
+    assert_eq!(verdict(&[2000, 2005, 2003], 1.0), super::Verdict::Broken);
+    assert_eq!(verdict(&[2000, 2050, 2003], 1.0), super::Verdict::NotSeen);
+    assert_eq!(verdict(&[2000], 1.0), super::Verdict::NotSeen);
+    // A shadow takes a flow that is too fast for a probe as soon as it may.
+    let fast = verdict(&[2000, 2000, 2000], 1.2);
+    assert_eq!(fast, super::Verdict::CannotBeTold);
 }
 
 #[test]
