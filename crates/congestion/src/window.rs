@@ -115,8 +115,8 @@ macro_rules! window_parameters {
                 /// Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)
                 ecn: Flag = false;
                 /// After nothing was sent for an RTO: restart with the initial window (RFC 5681
-                /// 4.1), keep the window, or halve it for each RTO (Linux), which in Reno and DCTCP also
-                /// keeps the data counted towards the next segment
+                /// 4.1), keep the window, or halve it for each RTO (Linux), which in Reno and DCTCP
+                /// also keeps the data counted towards the next segment
                 after_idle: Choice($crate::window::AfterIdle) = $crate::window::AfterIdle::Restart;
                 /// Periodic slowdowns, in which every flow can measure its base RTT: none, LEDBAT++'s
                 /// or BBRv1's (IETF 115, BBR and LEDBAT++)

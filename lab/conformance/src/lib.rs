@@ -1,6 +1,6 @@
 //! Replays golden traces of Linux's BBR, CUBIC, Reno and DCTCP: feeds the same events into
-//! Paceline's `bbr1`, `bbr2`, `bbr3-linux`, `cubic-linux`, `reno-linux` and `dctcp`, and compares every
-//! field of the state after every event.
+//! Paceline's `bbr1`, `bbr2`, `bbr3-linux`, `cubic-linux`, `reno-linux` and `dctcp`, and compares
+//! every field of the state after every event.
 //!
 //! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a folder with `v1`,
 //! `v2`, `v3`, `cubic`, `reno` or `dctcp` in it, and a [`Case`] is the outcome as a row. For a trace

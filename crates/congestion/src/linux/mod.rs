@@ -1,5 +1,6 @@
 //! Linux's algorithms, digit for digit: BBR, as [`bbr1`] (mainline), [`bbr2`] (the alpha) and
-//! [`bbr3`] (google/bbr, branch v3), and [`cubic`]. [`reno`] is no port: it is RFC 5681's Reno with Linux's settings.
+//! [`bbr3`] (google/bbr, branch v3), and [`cubic`]. [`reno`] is no port: it is RFC 5681's
+//! Reno with Linux's settings.
 //!
 //! Each BBR is a core ([`Algorithm`]) in Linux's own units (packets, microseconds, and packets per
 //! microsecond shifted left by 24), driven by the events of Linux's congestion-control interface

@@ -96,7 +96,8 @@ fn reno_of_linux_keeps_its_count_and_has_no_limit_in_slow_start() {
         });
         (slow_start / MSS, before / MSS, acks)
     };
-    // `reno` counts a complete window of 26 segments again; `reno-linux` has kept all but one of its 29.
+    // `reno` counts a complete window of 26 segments again; `reno-linux` has kept all but one of
+    // its 29.
     assert_eq!(grown("reno"), (12, 26, Some(26)));
     assert_eq!(grown("reno-linux"), (18, 29, Some(1)));
 }

@@ -229,7 +229,8 @@ impl<C: Controller> Sender<C> {
             && !self.board.is_empty()
     }
 
-    // Always inlined, as is the next one, and [`Self::next_timer`]: a call costs more than most of its work.
+    // Always inlined, as is the next one, and [`Self::next_timer`]: a call costs more than most of
+    // its work.
     #[inline(always)]
     pub(super) fn arm_probe(&mut self, now: Instant) {
         self.arm_probe_before(now, self.rto);
